@@ -29,7 +29,7 @@ const RULES: [&str; 12] = [
     "analyzer/engine/src",
     "analyzer/code/src",
     "analyzer/functions/src",
-    "analyzer/joins/src",
+    "analyzer/planning/src",
     "analyzer/steps/src",
     "analyzer/stallmap/src/session",
     "analyzer/stallmap/src/session.rs",

@@ -14,7 +14,8 @@
 /// }
 /// ```
 ///
-/// A column without a doc comment does not compile.
+/// A column without a doc comment does not compile. A row has a default for writers that know a part of it: null where a column
+/// can be null, else zero, an empty text or the first word.
 #[macro_export]
 macro_rules! tables {
     ($(
@@ -27,7 +28,7 @@ macro_rules! tables {
         }
     )+) => {$(
         $(#[doc = $doc])+
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $row {
             $($(#[doc = $cdoc])+ pub $column: $type,)+
         }

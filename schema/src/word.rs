@@ -24,6 +24,10 @@ macro_rules! words {
             }
         }
 
+        impl Default for $name {
+            fn default() -> Self { Self::ALL[0] }
+        }
+
         impl crate::cell::ColumnCell for $name {
             type Builder = arrow::array::StringDictionaryBuilder<arrow::datatypes::UInt8Type>;
             const NULLABLE: bool = false;

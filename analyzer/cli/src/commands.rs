@@ -136,7 +136,7 @@ fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
             }
             Ok(code)
         }
-        StallmapCommand::Mcp(mcp) => stallmap_mcp::run(context, &mcp),
+        StallmapCommand::Mcp(mcp) => stallmap_serve::mcp::run(context, &mcp),
         StallmapCommand::Sql(sql) => sql::run(context, &sql),
         StallmapCommand::Cluster(cluster) => cluster::run(&cluster),
         StallmapCommand::Info(info) => info::run(context, &info),
@@ -147,7 +147,9 @@ fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
         StallmapCommand::Redact(redact) => redact::run(&redact),
         StallmapCommand::Id(id) => id::run(&id),
         StallmapCommand::Label(label) => label::run(&label),
-        StallmapCommand::Serve(serve) if serve.flight.is_some() => stallmap_flight::run(context, &serve),
+        StallmapCommand::Serve(serve) if serve.flight.is_some() => {
+            stallmap_serve::flight::run(context, &serve)
+        }
         StallmapCommand::Serve(serve) if !serve.stdio => stallmap_serve::run(context, &serve),
         StallmapCommand::Serve(serve) => serve::run(context, &serve),
         StallmapCommand::Completions(completions) => completions::run(&completions),

@@ -282,10 +282,10 @@ mod tests {
         for length in 0..whole.len() {
             assert_eq!(decode(&key, &whole[..length]), None, "{length} bytes");
         }
-        for place in 0..whole.len() {
+        for index in 0..whole.len() {
             let mut damaged = whole.clone();
-            damaged[place] ^= 0x10;
-            assert_eq!(decode(&key, &damaged), None, "byte {place}");
+            damaged[index] ^= 0x10;
+            assert_eq!(decode(&key, &damaged), None, "byte {index}");
         }
         let more = [&whole[..], b"more"].concat();
         assert_eq!(decode(&key, &more), None);

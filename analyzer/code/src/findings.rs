@@ -55,7 +55,7 @@ impl SectionFindings {
 
     /// Memory access of the instruction at an offset. `None` without one.
     pub fn memory_at(&self, offset: u32) -> Option<MemoryInstruction> {
-        let place = self.memory.binary_search_by_key(&offset, |memory| memory.offset).ok()?;
-        self.memory.get(place).copied()
+        let index = self.memory.binary_search_by_key(&offset, |memory| memory.offset).ok()?;
+        self.memory.get(index).copied()
     }
 }

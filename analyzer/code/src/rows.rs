@@ -69,17 +69,8 @@ pub(super) fn functions(analyzed: &AnalyzedSection, asked: &CodeScan) -> Result<
     });
     let missing = analyzed.missing.iter().map(|(function_id, reason)| FunctionCode {
         function_id: *function_id,
-        kernel_function_id: None,
-        is_read: false,
         reason: Some(reason.clone()),
-        instruction_count: 0,
-        unknown_count: 0,
-        block_count: 0,
-        global_access_count: 0,
-        shared_access_count: 0,
-        local_access_count: 0,
-        unpatched_shared_access_count: 0,
-        unpatched_access_count: 0,
+        ..FunctionCode::default()
     });
     asked.batch(read.chain(missing).filter(|row| asked.wants_function(row.function_id)))
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::ScalarValue;
-use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -26,95 +24,52 @@ use super::derived::{
 };
 use super::rows::{self, CodeScan};
 use super::{AnalyzedSection, CaptureCode, SectionCode};
-use stallmap_tables::plain;
+use stallmap_tables::provider::{DerivedRows, DerivedScan, DerivedTable, RowCount};
 
-/// Which of the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CodeTableKind {
-    /// `function_code`.
-    Function,
-    /// `instruction`.
-    Instruction,
-    /// `basic_block`.
-    Block,
-    /// `basic_block_edge`.
-    Edge,
-    /// `producer_candidate`.
-    Candidate,
-    /// `tensor_map_use`.
-    TensorMap,
-    /// `pointer_use`.
-    Pointer,
-    /// `signal_work`.
-    Signal,
-    /// `shared_fill`.
-    Fill,
-    /// `barrier_step`.
-    BarrierStep,
-}
+/// The rows of a section.
+type SectionRows = fn(&SectionCode, &CodeScan) -> Result<RecordBatch>;
 
-impl CodeTableKind {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Function,
-        Self::Instruction,
-        Self::Block,
-        Self::Edge,
-        Self::Candidate,
-        Self::TensorMap,
-        Self::Pointer,
-        Self::Signal,
-        Self::Fill,
-        Self::BarrierStep,
-    ];
+/// The tables over a capture's code, each with its rows by section.
+const TABLES: [(TableDef, SectionRows); 10] = [
+    // Its rows are not by section: see `CodeRows::batches`.
+    (FunctionCode::TABLE, |_, asked| Ok(RecordBatch::new_empty(Arc::clone(&asked.schema)))),
+    (Instruction::TABLE, rows::instructions),
+    (BasicBlock::TABLE, rows::blocks),
+    (BasicBlockEdge::TABLE, rows::edges),
+    (ProducerCandidate::TABLE, rows::candidates),
+    (TensorMapUse::TABLE, rows::tensor_maps),
+    (PointerUse::TABLE, rows::pointers),
+    (SignalWork::TABLE, rows::signals),
+    (SharedFill::TABLE, rows::fills),
+    (BarrierStep::TABLE, rows::barrier_steps),
+];
 
-    /// Its declaration.
-    pub const fn table(self) -> TableDef {
-        match self {
-            Self::Function => FunctionCode::TABLE,
-            Self::Instruction => Instruction::TABLE,
-            Self::Block => BasicBlock::TABLE,
-            Self::Edge => BasicBlockEdge::TABLE,
-            Self::Candidate => ProducerCandidate::TABLE,
-            Self::TensorMap => TensorMapUse::TABLE,
-            Self::Pointer => PointerUse::TABLE,
-            Self::Signal => SignalWork::TABLE,
-            Self::Fill => SharedFill::TABLE,
-            Self::BarrierStep => BarrierStep::TABLE,
-        }
-    }
-
-    fn of_section(self, section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
-        match self {
-            // Its rows are not by section: see `CodeTable::batches`.
-            Self::Function => Ok(RecordBatch::new_empty(Arc::clone(&asked.schema))),
-            Self::Instruction => rows::instructions(section, asked),
-            Self::Block => rows::blocks(section, asked),
-            Self::Edge => rows::edges(section, asked),
-            Self::Candidate => rows::candidates(section, asked),
-            Self::TensorMap => rows::tensor_maps(section, asked),
-            Self::Pointer => rows::pointers(section, asked),
-            Self::Signal => rows::signals(section, asked),
-            Self::Fill => rows::fills(section, asked),
-            Self::BarrierStep => rows::barrier_steps(section, asked),
-        }
-    }
-}
-
-/// One of the tables over a capture's code.
+/// The rows of one of them.
 #[derive(Debug)]
-pub struct CodeTable {
+pub struct CodeRows {
     code: Arc<CaptureCode>,
-    kind: CodeTableKind,
-    schema: SchemaRef,
+    table: TableDef,
+    rows: SectionRows,
 }
 
-impl CodeTable {
-    /// A table over a capture's code.
-    pub fn new(code: Arc<CaptureCode>, kind: CodeTableKind) -> Self {
-        Self { code, kind, schema: plain(&kind.table().schema()) }
-    }
+/// The tables over a capture's code.
+pub fn tables(code: &Arc<CaptureCode>) -> impl Iterator<Item = DerivedTable> {
+    let rows = |(table, rows)| CodeRows { code: Arc::clone(code), table, rows };
+    TABLES.into_iter().map(move |table| DerivedTable::new(Arc::new(rows(table))))
+}
 
+/// The table `barrier_step` over a capture's code.
+pub fn barrier_steps(code: &Arc<CaptureCode>) -> DerivedTable {
+    let (table, rows) = (BarrierStep::TABLE, rows::barrier_steps);
+    DerivedTable::new(Arc::new(CodeRows { code: Arc::clone(code), table, rows }))
+}
+
+/// True for the name of one of the tables.
+pub fn is_table(name: &str) -> bool {
+    TABLES.iter().any(|(table, _)| table.name == name)
+}
+
+impl CodeRows {
     /// The code.
     pub fn code(&self) -> &Arc<CaptureCode> {
         &self.code
@@ -122,46 +77,40 @@ impl CodeTable {
 
     /// All rows, by section.
     fn batches(&self, analyzed: &AnalyzedSection, asked: &CodeScan) -> Result<Vec<RecordBatch>> {
-        if self.kind == CodeTableKind::Function {
+        if self.table.name == FunctionCode::TABLE.name {
             return Ok(vec![rows::functions(analyzed, asked)?]);
         }
         let sections = analyzed.sections.par_iter().filter(|section| asked.wants_section(section));
-        sections.map(|section| self.kind.of_section(section, asked)).collect()
+        sections.map(|section| (self.rows)(section, asked)).collect()
     }
 }
 
 #[async_trait]
-impl TableProvider for CodeTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl DerivedRows for CodeRows {
+    fn table(&self) -> TableDef {
+        self.table
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let pushed = |filter: &&Expr| match functions_of(filter) {
+    fn pushdown(&self, filter: &Expr) -> TableProviderFilterPushDown {
+        match functions_of(filter) {
             Some(_) => TableProviderFilterPushDown::Inexact,
             None => TableProviderFilterPushDown::Unsupported,
-        };
-        Ok(filters.iter().map(pushed).collect())
+        }
     }
 
-    async fn scan(
-        &self,
-        _state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    /// Known when the code is analyzed.
+    fn row_count(&self) -> RowCount {
+        RowCount::Later
+    }
+
+    async fn plan(&self, scan: DerivedScan<'_>) -> Result<Arc<dyn ExecutionPlan>> {
         let analyzed =
             self.code.analyzed().await.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let schema = Arc::new(self.schema.project(&columns)?);
-        let functions = filters.iter().find_map(functions_of);
+        let columns = scan.columns();
+        let schema = Arc::new(scan.schema.project(&columns)?);
+        let functions = scan.filters.iter().find_map(functions_of);
         let asked = CodeScan { columns, schema: Arc::clone(&schema), functions };
-        if self.kind == CodeTableKind::Instruction {
+        if self.table.name == Instruction::TABLE.name {
             // The one table too large to be there at once.
             let rows = Arc::new(InstructionRows { analyzed, asked }) as Arc<dyn PartitionStream>;
             return Ok(Arc::new(StreamingTableExec::try_new(schema, vec![rows], None, [], false, None)?));
@@ -210,9 +159,9 @@ impl PartitionStream for InstructionRows {
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let (analyzed, asked) = (Arc::clone(&self.analyzed), self.asked.clone());
         let schema = Arc::clone(&asked.schema);
-        let batches = (0..analyzed.sections.len()).filter_map(move |place| {
-            let section = analyzed.sections.get(place).filter(|section| asked.wants_section(section))?;
-            Some(CodeTableKind::Instruction.of_section(section, &asked))
+        let batches = (0..analyzed.sections.len()).filter_map(move |index| {
+            let section = analyzed.sections.get(index).filter(|section| asked.wants_section(section))?;
+            Some(rows::instructions(section, &asked))
         });
         Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches)))
     }

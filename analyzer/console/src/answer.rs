@@ -100,15 +100,26 @@ pub fn nothing(section: CommandQuery, absence: Option<&str>) -> String {
 
 /// The rows of a query of the library, filled in.
 pub async fn asked(session: &Session, query: CommandQuery, sql: &str) -> Outcome<Vec<RecordBatch>> {
-    if query.is_whole() { kept_rows(session, sql).await } else { rows(session, sql).await }
+    remembered(session, sql, query.is_whole()).await
 }
 
-/// The rows of a query of the library that reads views whole. Their rows are stored for later commands.
+/// The rows of a query of the library that reads views whole. Those of the views are stored, too.
 pub async fn kept_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
+    remembered(session, sql, true).await
+}
+
+/// The rows of a query of the library.
+pub async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
+    remembered(session, sql, false).await
+}
+
+/// Rows that are stored for later commands: one batch or more, for the column types.
+async fn remembered(session: &Session, sql: &str, is_whole: bool) -> Outcome<Vec<RecordBatch>> {
     if let Some(rows) = session.remembered(sql) {
         return Ok(rows);
     }
-    let rows = fresh_kept_rows(session, sql).await?;
+    let fresh = if is_whole { fresh_kept_rows(session, sql).await } else { fresh_rows(session, sql).await };
+    let rows = fresh?;
     session.remember(sql, &rows);
     Ok(rows)
 }
@@ -117,21 +128,6 @@ pub async fn kept_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>
 pub async fn fresh_kept_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
     session.keep_views_of(&[sql]).await.map_err(|error| explain(error, Some(session)))?;
     fresh_rows(session, sql).await
-}
-
-/// The rows of a query of the library: one batch or more, for the column types. They are stored for later commands.
-pub async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
-    match session.remembered(sql) {
-        Some(rows) => Ok(rows),
-        None => computed(session, sql).await,
-    }
-}
-
-/// The rows of a query of the library, computed.
-async fn computed(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
-    let rows = fresh_rows(session, sql).await?;
-    session.remember(sql, &rows);
-    Ok(rows)
 }
 
 /// The rows of any query: one batch or more, for the column types.

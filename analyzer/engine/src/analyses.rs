@@ -6,10 +6,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::TableProvider as _;
 use datafusion::common::ScalarValue;
-use datafusion::datasource::TableType;
-use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
@@ -42,6 +40,7 @@ use super::unwritten::UnwrittenAnalysis;
 use stallmap_resolve::faults::FaultFacts;
 use stallmap_tables::defects::{AddressFault, BlockConflict, SharedConflict, UnwrittenRead};
 use stallmap_tables::plain;
+use stallmap_tables::provider::{DerivedRows, DerivedScan, RowCount};
 use tokio::sync::Mutex;
 
 /// Which analysis: one for each table.
@@ -361,71 +360,57 @@ pub(super) fn input(access: &Schema) -> Result<Vec<usize>> {
     Ok(columns?)
 }
 
-/// The table of an analysis.
+/// The rows of an analysis.
 #[derive(Debug)]
-pub struct AnalysisTable {
+pub struct AnalysisRows {
     engine: Arc<CaptureEngine>,
     kind: AnalysisKind,
-    schema: SchemaRef,
 }
 
-impl AnalysisTable {
-    /// The table of a capture's engine.
-    pub fn new(engine: Arc<CaptureEngine>, kind: AnalysisKind) -> Self {
-        Self { engine, kind, schema: kind.schema() }
+impl AnalysisRows {
+    /// The rows of a capture's engine.
+    pub(super) fn new(engine: Arc<CaptureEngine>, kind: AnalysisKind) -> Self {
+        Self { engine, kind }
     }
 
     /// The engine and the analysis.
     pub fn parts(&self) -> (&Arc<CaptureEngine>, AnalysisKind) {
         (&self.engine, self.kind)
     }
-
-    /// Number of rows. None before they are in memory.
-    pub fn known_rows(&self) -> Option<usize> {
-        let rows = self.engine.analyzed(self.kind)?;
-        Some(rows.iter().map(RecordBatch::num_rows).sum())
-    }
 }
 
 #[async_trait]
-impl TableProvider for AnalysisTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl DerivedRows for AnalysisRows {
+    fn table(&self) -> TableDef {
+        self.kind.table()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    fn pushdown(&self, _: &Expr) -> TableProviderFilterPushDown {
+        TableProviderFilterPushDown::Inexact
     }
 
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    fn row_count(&self) -> RowCount {
+        let rows = self.engine.analyzed(self.kind);
+        RowCount::Unknown.or(rows.map(|rows| rows.iter().map(RecordBatch::num_rows).sum()))
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    async fn plan(&self, scan: DerivedScan<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+        let DerivedScan { state, filters, .. } = scan;
         if self.kind.is_defect() && filters.is_empty() {
             self.engine.keep_defects(state).await?;
         }
-        let known = match self.engine.analyzed(self.kind) {
-            Some(rows) => Some(rows.to_vec()),
-            None => self.engine.bins(state, self.kind, filters).await?,
-        };
-        if let Some(rows) = known {
-            let schema = Arc::clone(&self.schema);
-            return Ok(MemorySourceConfig::try_new_exec(&[rows], schema, projection.cloned())?);
+        if let Some(rows) = self.engine.analyzed(self.kind) {
+            return scan.over(rows);
         }
-        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        if let Some(rows) = self.engine.bins(state, self.kind, filters).await? {
+            return scan.over(&rows);
+        }
+        let columns = scan.columns();
         let index = if self.kind.resolves() { self.engine.index().await? } else { Arc::default() };
         let mut asked =
             if self.kind.resolves() { AnalysisScan::new(filters, &index) } else { AnalysisScan::default() };
         let known = self.kind.table().columns;
-        asked.columns =
-            columns.iter().filter_map(|&place| known.get(place)).map(|column| column.name).collect();
+        asked.columns = columns.iter().filter_map(|&at| known.get(at)).map(|column| column.name).collect();
         if self.kind == AnalysisKind::SharedConflicts {
             self.engine.read_barriers(state).await?;
         }

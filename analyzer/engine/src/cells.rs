@@ -243,7 +243,7 @@ fn drawn<'a>(
 impl AccessAnalysis for BinCells {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let (accesses, instructions) = (AccessBatch::new(batch)?, InstructionColumns::new(batch)?);
-        let places = WarpColumns::new(batch)?;
+        let warp_columns = WarpColumns::new(batch)?;
         let kinds: Vec<OpenWord> =
             instructions.kind.words.iter().map(|&word| OpenWord(word.into())).collect();
         for row in 0..batch.num_rows() {
@@ -262,7 +262,7 @@ impl AccessAnalysis for BinCells {
             let mut shares = std::mem::take(&mut self.shares);
             self.resolver.resolve(&request, &mut shares);
             for &share in &shares {
-                self.add_share(&request, share, kind, (places.block[row], places.warp[row]));
+                self.add_share(&request, share, kind, (warp_columns.block[row], warp_columns.warp[row]));
             }
             self.shares = shares;
         }

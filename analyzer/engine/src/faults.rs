@@ -67,7 +67,7 @@ fn place(target: AddressTarget) -> (u8, u32) {
 
 impl AccessAnalysis for FaultAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let (accesses, warps) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
         let instructions = InstructionColumns::new(batch)?;
         let kinds = self.kinds.codes(instructions.kind.words.iter().copied());
         let spaces = self.spaces.codes(instructions.space.words.iter().copied());
@@ -91,7 +91,7 @@ impl AccessAnalysis for FaultAnalysis {
                     lane_count: 0,
                     request_count: 0,
                     address: share.address,
-                    place: (places.block[row], places.warp[row]),
+                    place: (warps.block[row], warps.warp[row]),
                     lane_mask: share.lane_mask,
                 };
                 let sum = self.sums.entry(key).or_insert(new);

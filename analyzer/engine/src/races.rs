@@ -70,13 +70,13 @@ impl RaceAnalysis {
         }
     }
 
-    fn push(&mut self, request: &WarpRequest<'_>, place: OrderedRequest) {
-        let number = place.request;
+    fn push(&mut self, request: &WarpRequest<'_>, ordered: OrderedRequest) {
+        let number = ordered.request;
         let (group, party) = match self.scope {
-            RaceScope::Blocks(_) => (0, place.block),
-            RaceScope::Warps(_) => (place.block, place.warp.into()),
+            RaceScope::Blocks(_) => (0, ordered.block),
+            RaceScope::Warps(_) => (ordered.block, ordered.warp.into()),
         };
-        let origin = AccessOrigin { group, party, instruction: place.instruction, request: number };
+        let origin = AccessOrigin { group, party, instruction: ordered.instruction, request: number };
         match request.adjacent_bytes() {
             Some(bytes) => self.search.push(origin, request.address, bytes),
             None if request.is_broadcast() => {
@@ -86,7 +86,7 @@ impl RaceAnalysis {
                 .addresses()
                 .for_each(|(_, address)| self.search.push(origin, address, request.access_bytes)),
         }
-        self.requests.push(place);
+        self.requests.push(ordered);
     }
 
     /// Puts the accesses of each phase between two barriers into a group of its own.
@@ -199,7 +199,7 @@ fn word(kind: PieceUse) -> OpenWord {
 
 impl AccessAnalysis for RaceAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let (accesses, warp_columns) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
         let columns = InstructionColumns::new(batch)?;
         let kinds: Vec<_> = columns.kind.words.iter().map(|word| AccessKind::from_word(word)).collect();
         let is_shared = matches!(self.scope, RaceScope::Warps(_));
@@ -223,15 +223,15 @@ impl AccessAnalysis for RaceAnalysis {
             }
             let request = accesses.request(row);
             let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-            let place = OrderedRequest {
-                block: places.block[row],
-                warp: places.warp[row],
-                sequence: places.sequence[row],
+            let ordered = OrderedRequest {
+                block: warp_columns.block[row],
+                warp: warp_columns.warp[row],
+                sequence: warp_columns.sequence[row],
                 instruction: number(self.instructions.len() - 1),
                 lane_mask: request.lane_mask,
                 request: number(self.requests.len()),
             };
-            self.push(&request, place);
+            self.push(&request, ordered);
         }
         Ok(())
     }

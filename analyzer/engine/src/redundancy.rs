@@ -172,12 +172,12 @@ impl RedundancyAnalysis {
 
     fn push(&mut self, walk: &LoadWalk) {
         let mut seen = vec![SampledLoads::default(); self.instructions.len()];
-        for (place, request) in
+        for (index, request) in
             self.loads.requests.iter().enumerate().filter(|(_, request)| !request.is_store)
         {
             let Some(seen) = seen.get_mut(request.instruction as usize) else { continue };
             seen.loads += request.lanes().len() as u64;
-            if self.loads.is_alone(place) {
+            if self.loads.is_alone(index) {
                 continue;
             }
             let fresh = walk.fresh(request.lanes());
@@ -227,7 +227,7 @@ const REDUNDANT: [u64; 1 << SCOPE_COUNT] = {
 
 impl AccessAnalysis for RedundancyAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let (accesses, warps) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
         let instructions = InstructionColumns::new(batch)?;
         let kinds: Vec<_> = instructions.kind.words.iter().map(|word| AccessKind::from_word(word)).collect();
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
@@ -249,9 +249,9 @@ impl AccessAnalysis for RedundancyAnalysis {
                 instruction.load_bytes += lanes * request.access_bytes;
             }
             let number = position(self.instructions.len() - 1);
-            let (block, warp) = (places.block[row], places.warp[row]);
+            let (block, warp) = (warps.block[row], warps.warp[row]);
             let bytes = u8::try_from(request.access_bytes).unwrap_or(u8::MAX);
-            let load = LoadRequest::new(places.sequence[row], block, warp, number, bytes, is_store);
+            let load = LoadRequest::new(warps.sequence[row], block, warp, number, bytes, is_store);
             Arc::make_mut(&mut self.loads).push(load, &request, self.sampler);
             while self.loads.lane_count() > self.most_accesses() {
                 self.halve();

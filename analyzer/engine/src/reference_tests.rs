@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, OpId, RunId, StorageId, TensorId};
+use stallmap_schema::id::{Address, AllocationId, KernelId, OpId, RunId, StorageId, TensorId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::memory::DeviceAllocation;
@@ -103,30 +103,16 @@ impl ReferenceProgram {
         let launch = |((ordinal, op), captured): ((u64, &Option<u64>), &Option<u64>)| Launch {
             kernel_id: KernelId(ordinal),
             run_id: RunId(1),
-            function_id: FunctionId(0),
             ordinal,
-            occurrence: 0,
             grid_x: 1,
             grid_y: 1,
             grid_z: 1,
             block_x: 32,
             block_y: 1,
             block_z: 1,
-            cluster_x: None,
-            cluster_y: None,
-            cluster_z: None,
-            dynamic_shared_bytes: None,
-            static_shared_bytes: None,
-            local_bytes: None,
-            register_count: None,
-            device_id: 0,
             op_id: op.map(OpId),
-            pystates_hash: None,
-            graph_id: None,
-            graph_launch: None,
-            graph_node: None,
             capture_ordinal: *captured,
-            accesses_of: None,
+            ..Launch::default()
         };
         Launch::batch((0..).zip(&self.ops).zip(&self.captured).map(launch)).unwrap()
     }
@@ -148,15 +134,12 @@ impl ReferenceProgram {
             |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &ReferenceBlock)| Storage {
                 storage_id: StorageId(id),
                 run_id: RunId(1),
-                device_id: 0,
                 address: Address(low),
                 size_bytes,
-                alloc_ns: 0,
-                free_ns: None,
                 alloc_ordinal,
                 free_ordinal,
                 origin: StorageOrigin::Allocator,
-                op_id: None,
+                ..Storage::default()
             };
         Storage::batch((0..).zip(&self.storages).map(storage)).unwrap()
     }
@@ -166,16 +149,11 @@ impl ReferenceProgram {
             DeviceAllocation {
                 allocation_id: AllocationId(id),
                 run_id: RunId(1),
-                device_id: 0,
                 address: Address(low),
                 size_bytes,
-                alloc_ns: 0,
-                free_ns: None,
                 alloc_ordinal,
                 free_ordinal,
-                flags: 0,
-                op_id: None,
-                pystates_hash: None,
+                ..DeviceAllocation::default()
             }
         };
         DeviceAllocation::batch((0..).zip(&self.allocations).map(allocation)).unwrap()
@@ -191,17 +169,13 @@ impl ReferenceProgram {
             tensor_id: TensorId(id as u64),
             run_id: RunId(1),
             storage_id: StorageId(*storage as u64),
-            base_tensor_id: None,
             op_id: op.map(OpId),
             address: Address(self.tensor_address(id).unwrap_or(0)),
             dtype: "float32".to_owned(),
             element_bytes: 4,
             sizes: sizes.clone(),
             strides: strides.clone(),
-            span_bytes: 0,
-            is_contiguous: false,
-            name: None,
-            role: None,
+            ..Tensor::default()
         };
         Tensor::batch(self.tensors.iter().enumerate().map(tensor)).unwrap()
     }
@@ -280,20 +254,9 @@ fn launch_run(ordinal: u64) -> LaunchRun {
         ordinal,
         kernel_id: KernelId(ordinal),
         matched: Match::Reference,
-        match_reason: None,
-        thread_id: 0,
-        stream_id: 0,
-        correlation_id: None,
         begin_ns: launch_begins(ordinal),
-        end_ns: None,
         recorded: true,
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     }
 }
 
@@ -302,18 +265,11 @@ fn op(number: u64) -> Op {
         op_id: OpId(number),
         run_id: RunId(1),
         kind: OpKind::Torch,
-        name: String::new(),
         parent_op_id: parent(number).map(OpId),
-        thread_id: 0,
         begin_ns: op_begins(number),
         end_ns: op_ends(number),
         phase: Phase::Forward,
-        step: 0,
-        sequence_number: None,
-        autograd_node: None,
-        forward_op_id: None,
-        module_path: None,
-        pystates_hash: None,
+        ..Op::default()
     }
 }
 

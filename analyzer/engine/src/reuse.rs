@@ -320,12 +320,12 @@ impl ReuseAnalysis {
 
 impl AccessAnalysis for ReuseAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let (accesses, warps) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
         let instructions = InstructionColumns::new(batch)?;
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
             let site = self.site(instructions.function_id[row], instructions.pc[row]);
-            self.add_request(&accesses.request(row), (places.block[row], places.sequence[row]), site);
+            self.add_request(&accesses.request(row), (warps.block[row], warps.sequence[row]), site);
         }
         Ok(())
     }

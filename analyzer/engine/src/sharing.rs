@@ -248,7 +248,7 @@ fn dealt(
 
 impl AccessAnalysis for SharingAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let (accesses, warps) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
         let instructions = InstructionColumns::new(batch)?;
         let kinds = self.kinds.codes(instructions.kind.words.iter().copied());
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
@@ -256,13 +256,13 @@ impl AccessAnalysis for SharingAnalysis {
             let kind = kinds.get(instructions.kind.code(row)).copied().unwrap_or_default();
             let shape = self.patterns.sector_runs_into(&accesses.request(row), &mut self.touched);
             if let Some((shape, first)) = shape
-                && self.is_known((kind, places.block[row], shape, first))
+                && self.is_known((kind, warps.block[row], shape, first))
             {
                 continue;
             }
             let touched = std::mem::take(&mut self.touched);
             for &(first, last) in &touched {
-                let run = SectorRun { kind, block: places.block[row], first, last };
+                let run = SectorRun { kind, block: warps.block[row], first, last };
                 if self.sampler.keeps_all() {
                     self.push_run(run);
                 } else {

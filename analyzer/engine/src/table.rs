@@ -7,11 +7,10 @@ use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::{Int32Type, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::logical_expr::{Expr, Operator};
+use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_optimizer::PhysicalOptimizerRule as _;
 use datafusion::physical_plan::streaming::StreamingTableExec;
@@ -23,7 +22,7 @@ use stallmap_schema::table::{TableDef, TableRow as _};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::access::{COLUMNS, LANES};
-use super::analyses::{self, AnalysisKind};
+use super::analyses::{self, AnalysisKind, AnalysisRows};
 use super::copies::{self, CaptureCopies};
 use super::derived::{PointerTensor, TensorMapTensor};
 use super::exec::{RowGrain, TensorExec};
@@ -40,7 +39,7 @@ use super::tensor_map;
 use super::together::TensorBins;
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::guard::GuardScans;
-use stallmap_tables::plain;
+use stallmap_tables::provider::{DerivedRows, DerivedScan, DerivedTable, RowCount, captured, read_all};
 
 /// Rows of a table up to which it is cached.
 pub(super) const MAX_KEPT_ROWS: usize = 4_000_000;
@@ -57,7 +56,7 @@ pub struct CaptureEngine {
     memcpy: Arc<CapturedTable>,
     memset: Arc<CapturedTable>,
     /// The tables that [`SOURCES`] names, in its order.
-    pub(super) sources: [Arc<CapturedTable>; 7],
+    pub(super) sources: [Arc<CapturedTable>; SOURCES.len()],
     index: OnceCell<Arc<TensorIndex>>,
     /// Launches whose rows of `pc_tensor_part` come from `access_summary` or another launch, if there are any.
     summarized: OnceCell<Option<Arc<SummarizedLaunches>>>,
@@ -86,12 +85,8 @@ pub struct CaptureEngine {
 impl CaptureEngine {
     /// Over the tables of a capture, found by name.
     pub fn new(table: impl Fn(&str) -> Option<Arc<CapturedTable>>) -> Option<Self> {
-        let mut sources = Vec::new();
-        for (name, _) in SOURCES {
-            sources.push(table(name)?);
-        }
-        let sources = sources.try_into().ok()?;
         Some(Self {
+            sources: captured(&SOURCES, &table)?,
             access: table("memory_access")?,
             summary: table("access_summary")?,
             parameter: table("launch_parameter")?,
@@ -100,7 +95,6 @@ impl CaptureEngine {
             device: table("device")?,
             memcpy: table("memcpy")?,
             memset: table("memset")?,
-            sources,
             index: OnceCell::new(),
             summarized: OnceCell::new(),
             keeps_parts: AtomicBool::new(false),
@@ -194,12 +188,8 @@ impl CaptureEngine {
     /// The index, built on first use.
     pub async fn index(&self) -> Result<Arc<TensorIndex>> {
         let build = async || {
-            let mut batches = Vec::new();
-            for (table, (_, columns)) in self.sources.iter().zip(SOURCES) {
-                batches.push(table.read(columns)?);
-            }
             let [launch, launch_run, op, op_tensor, storage, tensor, device_allocation] =
-                <[_; 7]>::try_from(batches).map_err(|_| super::index::wrong("sources"))?;
+                read_all(&self.sources, &SOURCES)?;
             // Ops know their tensors. Where there is none, the parameters do.
             let is_outside_ops = launch.column_by_name("op_id").is_none_or(|op| op.null_count() > 0);
             let launch_parameter =
@@ -220,6 +210,19 @@ impl CaptureEngine {
 }
 
 impl CaptureEngine {
+    /// The tables that it computes.
+    pub fn tables(self: &Arc<Self>) -> Vec<DerivedTable> {
+        let engine = || Arc::clone(self);
+        let grains = [RowGrain::Request, RowGrain::Instruction, RowGrain::Shape].map(|grain| {
+            DerivedTable::new(Arc::new(GrainRows { engine: engine(), grain, schema: grain.schema() }))
+        });
+        let parameters = [ParameterTables::TensorMaps, ParameterTables::Pointers]
+            .map(|table| DerivedTable::new(Arc::new(ParameterRows { engine: engine(), table })));
+        let analyses =
+            AnalysisKind::ALL.map(|kind| DerivedTable::new(Arc::new(AnalysisRows::new(engine(), kind))));
+        grains.into_iter().chain(parameters).chain(analyses).collect()
+    }
+
     /// Launches whose rows of `pc_tensor_part` come from elsewhere, read on first use.
     async fn summarized(&self, state: &dyn Session) -> Result<Option<Arc<SummarizedLaunches>>> {
         self.summarized.get_or_try_init(|| self.read_summarized(state)).await.cloned()
@@ -261,47 +264,23 @@ impl CaptureEngine {
 
 /// Tables of launches' parameters: the memory that they lead to.
 #[derive(Clone, Copy, Debug)]
-pub enum ParameterTables {
+enum ParameterTables {
     /// `tensor_map_tensor`.
     TensorMaps,
     /// `pointer_tensor`.
     Pointers,
 }
 
-impl ParameterTables {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::TensorMaps, Self::Pointers];
-
-    /// Its declaration.
-    pub const fn table(self) -> TableDef {
-        match self {
-            Self::TensorMaps => TensorMapTensor::TABLE,
-            Self::Pointers => PointerTensor::TABLE,
-        }
-    }
-}
-
-/// One of them.
+/// The rows of one of them.
 #[derive(Debug)]
-pub struct PlacesTable {
+struct ParameterRows {
     engine: Arc<CaptureEngine>,
-    places: ParameterTables,
-    schema: SchemaRef,
+    table: ParameterTables,
 }
 
-impl PlacesTable {
-    /// The table of a capture's engine.
-    pub fn new(engine: Arc<CaptureEngine>, places: ParameterTables) -> Self {
-        Self { engine, places, schema: plain(&places.table().schema()) }
-    }
-
-    /// Number of rows. None before they are computed.
-    pub fn known_rows(&self) -> Option<usize> {
-        self.known().get().map(RecordBatch::num_rows)
-    }
-
+impl ParameterRows {
     fn known(&self) -> &OnceCell<RecordBatch> {
-        match self.places {
+        match self.table {
             ParameterTables::TensorMaps => &self.engine.maps,
             ParameterTables::Pointers => &self.engine.pointers,
         }
@@ -310,63 +289,48 @@ impl PlacesTable {
     async fn rows(&self) -> Result<RecordBatch> {
         let engine = &self.engine;
         let resolver = AddressResolver::new(engine.index().await?);
-        let rows = match self.places {
+        match self.table {
             ParameterTables::TensorMaps => {
-                tensor_map::rows(&engine.tensor_map.read(&tensor_map::COLUMNS)?, resolver)?
+                tensor_map::rows(&engine.tensor_map.read(&tensor_map::COLUMNS)?, resolver)
             }
             ParameterTables::Pointers => {
-                pointer::rows(&engine.parameter.read(&parameters::COLUMNS)?, resolver)?
+                pointer::rows(&engine.parameter.read(&parameters::COLUMNS)?, resolver)
             }
-        };
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), rows.columns().to_vec())?)
+        }
     }
 }
 
 #[async_trait]
-impl TableProvider for PlacesTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl DerivedRows for ParameterRows {
+    fn table(&self) -> TableDef {
+        match self.table {
+            ParameterTables::TensorMaps => TensorMapTensor::TABLE,
+            ParameterTables::Pointers => PointerTensor::TABLE,
+        }
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    fn row_count(&self) -> RowCount {
+        RowCount::Later.or(self.known().get().map(RecordBatch::num_rows))
     }
 
-    async fn scan(
-        &self,
-        _state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = self.known().get_or_try_init(|| self.rows()).await?.clone();
-        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
+    async fn plan(&self, scan: DerivedScan<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+        let rows = self.known().get_or_try_init(|| self.rows()).await?;
+        scan.over(std::slice::from_ref(rows))
     }
 }
 
-/// One derived table.
+/// The rows of a grain.
 #[derive(Debug)]
-pub struct DerivedTable {
+pub struct GrainRows {
     engine: Arc<CaptureEngine>,
     grain: RowGrain,
     schema: SchemaRef,
 }
 
-impl DerivedTable {
-    /// The table of a grain.
-    pub fn new(engine: Arc<CaptureEngine>, grain: RowGrain) -> Self {
-        Self { engine, schema: grain.schema(), grain }
-    }
-
+impl GrainRows {
     /// The engine, if this is the table that it can cache.
     pub fn keeper(&self) -> Option<&Arc<CaptureEngine>> {
         (self.grain == RowGrain::Instruction).then_some(&self.engine)
-    }
-
-    /// Number of rows. None before they are cached.
-    pub fn known_rows(&self) -> Option<usize> {
-        let parts = self.keeper()?.parts.iter().find_map(OnceCell::get)?;
-        Some(parts.iter().flatten().map(RecordBatch::num_rows).sum())
     }
 
     /// The columns of `memory_access` that the operator needs for the requested columns.
@@ -409,7 +373,7 @@ impl DerivedTable {
     }
 
     /// The operator for some columns.
-    async fn plan(
+    async fn operator(
         &self,
         state: &dyn Session,
         projection: &Vec<usize>,
@@ -441,14 +405,14 @@ impl DerivedTable {
         let compute = async || {
             // This plan does not pass through the optimizer, which guards the scans of all others.
             let plan =
-                GuardScans.optimize(self.plan(state, &columns, None).await?, state.config_options())?;
+                GuardScans.optimize(self.operator(state, &columns, None).await?, state.config_options())?;
             collect_partitioned(plan, state.task_ctx()).await
         };
         let parts = (if is_measured { all } else { few }).get_or_try_init(compute).await?;
-        let place = |column: &usize| columns.iter().position(|known| known == column);
-        let places = projection.iter().filter_map(place).collect();
+        let position = |column: &usize| columns.iter().position(|known| known == column);
+        let positions = projection.iter().filter_map(position).collect();
         let schema = Arc::new(self.schema.project(&columns)?);
-        Ok(MemorySourceConfig::try_new_exec(parts, schema, Some(places))?)
+        Ok(MemorySourceConfig::try_new_exec(parts, schema, Some(positions))?)
     }
 }
 
@@ -458,26 +422,21 @@ fn has_measures(schema: &SchemaRef, columns: &[usize]) -> Result<bool> {
 }
 
 #[async_trait]
-impl TableProvider for DerivedTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl DerivedRows for GrainRows {
+    fn table(&self) -> TableDef {
+        self.grain.table()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    fn row_count(&self) -> RowCount {
+        let parts = self.keeper().and_then(|engine| engine.parts.iter().find_map(OnceCell::get));
+        RowCount::Unknown.or(parts.map(|parts| parts.iter().flatten().map(RecordBatch::num_rows).sum()))
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+    async fn plan(&self, scan: DerivedScan<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = scan.columns();
         if self.grain == RowGrain::Instruction && self.engine.keeps_parts.load(Ordering::Relaxed) {
-            return self.cached(state, &columns).await;
+            return self.cached(scan.state, &columns).await;
         }
-        self.plan(state, &columns, limit).await
+        self.operator(scan.state, &columns, scan.limit).await
     }
 }

@@ -280,7 +280,7 @@ fn extent(index: &TensorIndex, target: AddressTarget) -> (Option<u64>, Option<&T
 
 impl AccessAnalysis for TargetTouches {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let (accesses, warp_columns) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
         let instructions = InstructionColumns::new(batch)?;
         let kinds: Vec<_> = instructions.kind.words.iter().map(|word| AccessKind::from_word(word)).collect();
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
@@ -300,8 +300,8 @@ impl AccessAnalysis for TargetTouches {
             let mut shares = std::mem::take(&mut self.shares);
             self.resolver.resolve(&request, &mut shares);
             for &share in &shares {
-                let place = (places.block[row], places.warp[row]);
-                self.add_share(&request, share, kind, place, places.sequence[row]);
+                let place = (warp_columns.block[row], warp_columns.warp[row]);
+                self.add_share(&request, share, kind, place, warp_columns.sequence[row]);
             }
             self.shares = shares;
         }

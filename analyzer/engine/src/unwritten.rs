@@ -156,7 +156,7 @@ impl UnwrittenAnalysis {
 
 impl AccessAnalysis for UnwrittenAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let (accesses, warps) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
         let columns = InstructionColumns::new(batch)?;
         let kinds: Vec<_> = columns.kind.words.iter().map(|word| AccessKind::from_word(word)).collect();
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
@@ -169,13 +169,13 @@ impl AccessAnalysis for UnwrittenAnalysis {
             }
             let request = accesses.request(row);
             let waiting = self.memory.waiting();
-            self.add_request(&request, kind, places.sequence[row]);
+            self.add_request(&request, kind, warps.sequence[row]);
             if self.memory.waiting() > waiting {
                 self.requests.push(WaitingRequest {
                     function_id: columns.function_id[row],
                     pc: columns.pc[row],
                     kind,
-                    place: (places.block[row], places.warp[row]),
+                    place: (warps.block[row], warps.warp[row]),
                     lane_mask: request.lane_mask,
                 });
             }

@@ -209,7 +209,7 @@ fn estimate(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
         _ => sum,
     };
     let product = PRODUCTS.iter().find(|(product, ..)| *product == name);
-    let Some((places, each)) = product.and_then(|(_, of, each)| Some((args.get(*of)?, args.get(*each)?)))
+    let Some((repeats, each)) = product.and_then(|(_, of, each)| Some((args.get(*of)?, args.get(*each)?)))
     else {
         return Ok(sum);
     };
@@ -217,13 +217,13 @@ fn estimate(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
         RowNumbers::One(bytes) => natural(bytes),
         RowNumbers::Rows(bytes) => bytes.into_iter().map(natural).max().unwrap_or(0),
     };
-    Ok(sum.saturating_add(all(places)?.saturating_add(rows as u64).saturating_mul(longest)))
+    Ok(sum.saturating_add(all(repeats)?.saturating_add(rows as u64).saturating_mul(longest)))
 }
 
 /// The most bytes that a function makes of its arguments.
 fn size(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
-    let numbers = |place: usize| args.get(place).map_or(Ok(RowNumbers::One(0)), numbers);
-    let lengths = |place: usize| args.get(place).map_or(Ok(RowNumbers::One(0)), lengths);
+    let numbers = |index: usize| args.get(index).map_or(Ok(RowNumbers::One(0)), numbers);
+    let lengths = |index: usize| args.get(index).map_or(Ok(RowNumbers::One(0)), lengths);
     let sum = |of: &dyn Fn(usize) -> u64| (0..rows).fold(0_u64, |sum, row| sum.saturating_add(of(row)));
     Ok(match name {
         "repeat" => {

@@ -3,13 +3,16 @@
 use std::cmp::Reverse;
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, AsArray, ListArray, StringArray};
-use arrow::datatypes::{DataType, Field, Int64Type, UInt32Type, UInt64Type};
+use arrow::array::{Array, AsArray, StringArray};
+use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use datafusion::common::plan_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
+
+use super::column_function::list_of;
+use super::shape::numbers;
 
 static DOC: LazyLock<Documentation> = LazyLock::new(|| {
     let description = "Index of the element that holds an address, such as [3, 0], by a tensor's strides. Addresses outside \
@@ -49,7 +52,7 @@ impl ScalarUDFImpl for ElementIndex {
 
     /// Sums of addresses and numbers have other types.
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        let list = DataType::List(Field::new_list_field(DataType::Int64, true).into());
+        let list = list_of(DataType::Int64);
         let wanted = vec![DataType::UInt64, DataType::UInt64, DataType::UInt32, list.clone(), list];
         let fits = |(given, wanted): (&DataType, &DataType)| {
             given.is_null() || given.is_numeric() && wanted.is_numeric() || given == wanted
@@ -82,10 +85,6 @@ impl ScalarUDFImpl for ElementIndex {
     fn documentation(&self) -> Option<&Documentation> {
         Some(&DOC)
     }
-}
-
-fn numbers(list: &ListArray, row: usize) -> Option<Vec<i64>> {
-    list.is_valid(row).then(|| list.value(row).as_primitive::<Int64Type>().values().to_vec())
 }
 
 /// The index of the element at a distance from the first. The largest stride comes first. Dimensions that do not move

@@ -99,8 +99,8 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
 /// Adds a term to numbers that do not overlap, smallest first.
 fn grow(parts: &mut Vec<f64>, mut term: f64) {
     let mut count = 0;
-    for place in 0..parts.len() {
-        let (sum, lost) = two_sum(term, parts[place]);
+    for index in 0..parts.len() {
+        let (sum, lost) = two_sum(term, parts[index]);
         if lost != 0.0 {
             parts[count] = lost;
             count += 1;

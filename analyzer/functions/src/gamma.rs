@@ -41,8 +41,8 @@ pub(super) fn quantile(part: f64, shape: f64, guess: f64) -> f64 {
 /// Abramowitz and Stegun 6.5.29.
 fn series(shape: f64, x: f64) -> f64 {
     let (mut sum, mut term) = (1.0 / shape, 1.0 / shape);
-    for place in 1..MAX_TERMS {
-        term *= x / (shape + f64::from(place));
+    for index in 1..MAX_TERMS {
+        term *= x / (shape + f64::from(index));
         sum += term;
         if term <= 1e-16 * sum {
             break;
@@ -58,9 +58,9 @@ fn fraction(shape: f64, x: f64) -> f64 {
     let mut upper = 1.0 / TINY;
     let mut lower = 1.0 / away_from_zero(base);
     let mut product = lower;
-    for place in 1..MAX_TERMS {
-        let place = f64::from(place);
-        let part = -place * (place - shape);
+    for index in 1..MAX_TERMS {
+        let index = f64::from(index);
+        let part = -index * (index - shape);
         base += 2.0;
         lower = 1.0 / away_from_zero(part * lower + base);
         upper = away_from_zero(base + part / upper);

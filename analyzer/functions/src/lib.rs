@@ -3,6 +3,7 @@
 mod beta;
 pub mod bounded;
 mod collective_kind;
+mod column_function;
 pub mod concat;
 pub mod cost_from;
 mod element_index;
@@ -26,23 +27,19 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 /// Every scalar function, with its documentation.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
-    [
-        ScalarUDF::from(collective_kind::KindOfCollective::default()),
+    let mut all = vec![
+        ScalarUDF::from(collective_kind::function()),
         cost_from::CostFrom::default().function(),
         ScalarUDF::from(element_index::ElementIndex::default()),
-        ScalarUDF::from(hex::HexFunction::default()),
-        ScalarUDF::from(kernel_label::KernelLabel::default()),
-        ScalarUDF::from(lane_count::LaneCount::default()),
-        ScalarUDF::from(path_match::PathMatch::default()),
-        ScalarUDF::from(poisson::PoissonFunction::low()),
-        ScalarUDF::from(poisson::PoissonFunction::high()),
-        ScalarUDF::from(rate_ratio::RateRatio::low()),
-        ScalarUDF::from(rate_ratio::RateRatio::high()),
-        ScalarUDF::from(rate_ratio::RateRatio::p()),
-        ScalarUDF::from(shape::ShapeFunction::default()),
-    ]
-    .map(Arc::new)
-    .into()
+        ScalarUDF::from(hex::function()),
+        ScalarUDF::from(kernel_label::function()),
+        ScalarUDF::from(lane_count::function()),
+        ScalarUDF::from(path_match::function()),
+    ];
+    all.extend(poisson::functions().map(ScalarUDF::from));
+    all.extend(rate_ratio::functions().map(ScalarUDF::from));
+    all.push(ScalarUDF::from(shape::function()));
+    all.into_iter().map(Arc::new).collect()
 }
 
 /// Aggregates that replace DataFusion's of the same names.

@@ -1,75 +1,51 @@
 //! `path_match(names, pattern)`: true if a call path matches a pattern with wildcards.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, ListArray};
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray};
+use arrow::datatypes::DataType;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{
-    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
 use regex::Regex;
 
-static DOC: LazyLock<Documentation> = LazyLock::new(|| {
+use super::column_function::{ColumnFunction, doc, exact, list_of};
+
+/// The function.
+pub(super) fn function() -> ColumnFunction {
     let description = "True if a path of names matches the pattern, from its first name to its last. A pattern consists of \
          steps separated by ->: . is one name, * any number of names, + one or more, /text/ a name that matches the \
          regular expression, any other text a name that contains it.";
-    Documentation::builder(DocSection::default(), description, "path_match(names, pattern)")
-        .with_argument("names", "The names of the path, callers first, as in call_path.")
-        .with_argument("pattern", "The pattern, such as '* -> aten::add -> *'.")
-        .with_sql_example(
-            "SELECT * FROM call_path WHERE path_match(names, '* -> Attention.forward -> * -> aten:: -> .')",
-        )
-        .build()
-});
-
-/// The function.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct PathMatch(Signature);
-
-impl Default for PathMatch {
-    fn default() -> Self {
-        let names = DataType::List(Field::new_list_field(DataType::Utf8, true).into());
-        Self(Signature::exact(vec![names, DataType::Utf8], Volatility::Immutable))
+    let example =
+        "SELECT * FROM call_path WHERE path_match(names, '* -> Attention.forward -> * -> aten:: -> .')";
+    ColumnFunction {
+        name: "path_match",
+        signature: exact([list_of(DataType::Utf8), DataType::Utf8]),
+        returns: DataType::Boolean,
+        doc: doc(description, "path_match(names, pattern)")
+            .with_argument("names", "The names of the path, callers first, as in call_path.")
+            .with_argument("pattern", "The pattern, such as '* -> aten::add -> *'.")
+            .with_sql_example(example)
+            .build(),
+        compute,
     }
 }
 
-impl ScalarUDFImpl for PathMatch {
-    fn name(&self) -> &'static str {
-        "path_match"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.0
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Boolean)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let (paths, patterns) = (arrays[0].as_list::<i32>(), arrays[1].as_string::<i32>());
-        let mut matches = Vec::with_capacity(paths.len());
-        // Nearly always one pattern applies to all rows.
-        let mut last: Option<(&str, PathPattern)> = None;
-        for row in 0..paths.len() {
-            if paths.is_null(row) || patterns.is_null(row) {
-                matches.push(None);
-                continue;
-            }
-            let text = patterns.value(row);
-            if last.as_ref().is_none_or(|(known, _)| *known != text) {
-                last = Some((text, PathPattern::parse(text)?));
-            }
-            matches.push(last.as_ref().map(|(_, pattern)| pattern.is_match(&names(paths, row))));
+fn compute(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let (paths, patterns) = (columns[0].as_list::<i32>(), columns[1].as_string::<i32>());
+    let mut matches = Vec::with_capacity(paths.len());
+    // Nearly always one pattern applies to all rows.
+    let mut last: Option<(&str, PathPattern)> = None;
+    for row in 0..paths.len() {
+        if paths.is_null(row) || patterns.is_null(row) {
+            matches.push(None);
+            continue;
         }
-        Ok(ColumnarValue::Array(Arc::new(BooleanArray::from(matches))))
+        let text = patterns.value(row);
+        if last.as_ref().is_none_or(|(known, _)| *known != text) {
+            last = Some((text, PathPattern::parse(text)?));
+        }
+        matches.push(last.as_ref().map(|(_, pattern)| pattern.is_match(&names(paths, row))));
     }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&DOC)
-    }
+    Ok(Arc::new(BooleanArray::from(matches)))
 }
 
 fn names(paths: &ListArray, row: usize) -> Vec<String> {
@@ -116,10 +92,10 @@ impl PathPattern {
         for step in &self.0 {
             let mut next = vec![false; names.len() + 1];
             next[0] = matches!(step, PatternStep::Any) && reached[0];
-            for (place, name) in names.iter().enumerate() {
-                next[place + 1] = match step {
-                    PatternStep::Any => reached[place + 1] || next[place],
-                    step => reached[place] && step.is_name(name),
+            for (index, name) in names.iter().enumerate() {
+                next[index + 1] = match step {
+                    PatternStep::Any => reached[index + 1] || next[index],
+                    step => reached[index] && step.is_name(name),
                 };
             }
             reached = next;

@@ -1,14 +1,11 @@
 //! `poisson_low(count)` and `poisson_high(count)`: the confidence interval of the rate that a count shows.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use arrow::array::{AsArray, Float64Array};
+use arrow::array::{ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{DataType, Float64Type};
-use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
 
+use super::column_function::{ColumnFunction, doc, exact};
 use super::gamma;
 
 /// The normal distribution's 97.5 % point.
@@ -18,59 +15,32 @@ const TAIL: f64 = 0.025;
 /// Counts from which the approximation has the digits of the exact interval.
 const LARGE: f64 = 100_000.0;
 
-fn doc(name: &str, end: &str) -> Documentation {
-    let description = format!(
-        "The {end} end of the 95 % confidence interval of the rate that a Poisson count shows (exact)."
-    );
-    Documentation::builder(DocSection::default(), description, format!("{name}(count)"))
-        .with_argument("count", "The count, which may be a fraction.")
-        .with_sql_example(format!("SELECT {name}(100)"))
-        .build()
+/// Both functions.
+pub(super) fn functions() -> [ColumnFunction; 2] {
+    let function = |name, end, compute| {
+        let description = format!(
+            "The {end} end of the 95 % confidence interval of the rate that a Poisson count shows (exact)."
+        );
+        ColumnFunction {
+            name,
+            signature: exact([DataType::Float64]),
+            returns: DataType::Float64,
+            doc: doc(description, format!("{name}(count)"))
+                .with_argument("count", "The count, which may be a fraction.")
+                .with_sql_example(format!("SELECT {name}(100)"))
+                .build(),
+            compute,
+        }
+    };
+    [
+        function("poisson_low", "lower", |columns| Ok(ends(columns, low))),
+        function("poisson_high", "upper", |columns| Ok(ends(columns, high))),
+    ]
 }
 
-static LOW: LazyLock<Documentation> = LazyLock::new(|| doc("poisson_low", "lower"));
-static HIGH: LazyLock<Documentation> = LazyLock::new(|| doc("poisson_high", "upper"));
-
-/// One of the two functions.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct PoissonFunction {
-    signature: Signature,
-    is_high: bool,
-}
-
-impl PoissonFunction {
-    pub(super) fn low() -> Self {
-        Self { signature: Signature::exact(vec![DataType::Float64], Volatility::Immutable), is_high: false }
-    }
-
-    pub(super) fn high() -> Self {
-        Self { is_high: true, ..Self::low() }
-    }
-}
-
-impl ScalarUDFImpl for PoissonFunction {
-    fn name(&self) -> &'static str {
-        if self.is_high { "poisson_high" } else { "poisson_low" }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Float64)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let end = if self.is_high { high } else { low };
-        let ends: Float64Array = arrays[0].as_primitive::<Float64Type>().unary(end);
-        Ok(ColumnarValue::Array(Arc::new(ends)))
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(if self.is_high { &HIGH } else { &LOW })
-    }
+fn ends(columns: &[ArrayRef], end: fn(f64) -> f64) -> ArrayRef {
+    let ends: Float64Array = columns[0].as_primitive::<Float64Type>().unary(end);
+    Arc::new(ends)
 }
 
 fn low(count: f64) -> f64 {

@@ -6,16 +6,14 @@
 //! for both sides. So the interval contains 1 exactly if p is above 5 %. Overdispersed counts are divided by their
 //! dispersion factor beforehand (quasi-Poisson).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use arrow::array::{AsArray, Float64Array};
+use arrow::array::{ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
 
 use super::beta::{cumulative, quantile};
+use super::column_function::{ColumnFunction, doc, exact};
 
 /// Probability outside of an interval at each end.
 const TAIL: f64 = 0.025;
@@ -29,115 +27,49 @@ struct ExposedCounts {
     b_exposure: f64,
 }
 
-/// One of the three functions.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct RateRatio {
-    signature: Signature,
-    answer: RatioInterval,
-}
-
-/// Result of two counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum RatioInterval {
-    Low,
-    High,
-    P,
-}
-
-impl RatioInterval {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Low => "rate_ratio_low",
-            Self::High => "rate_ratio_high",
-            Self::P => "rate_ratio_p",
-        }
-    }
-
-    fn value(self, counts: ExposedCounts) -> f64 {
-        match self {
-            Self::Low => counts.low(),
-            Self::High => counts.high(),
-            Self::P => counts.p(),
-        }
-    }
-
-    fn doc(self) -> Documentation {
-        let description = match self {
-            Self::Low => {
-                "The lower end of the exact 95 % confidence interval of the ratio of two Poisson rates, the second's over the first's."
-            }
-            Self::High => {
-                "The upper end of the exact 95 % confidence interval of the ratio of two Poisson rates, infinity if the first count is 0."
-            }
-            Self::P => {
-                "The p-value of two Poisson counts having one rate (exact, two-sided): a number from 0 to 1."
-            }
-        };
-        let name = self.name();
-        let syntax = format!("{name}(a, a_exposure, b, b_exposure)");
-        Documentation::builder(DocSection::default(), description, syntax)
+/// The three functions.
+pub(super) fn functions() -> [ColumnFunction; 3] {
+    let function = |name, description, compute| ColumnFunction {
+        name,
+        signature: exact([const { DataType::Float64 }; 4]),
+        returns: DataType::Float64,
+        doc: doc(description, format!("{name}(a, a_exposure, b, b_exposure)"))
             .with_argument("a", "The first count, which may be a fraction.")
             .with_argument("a_exposure", "Its exposure: steps, launches, time, or 1 if equal.")
             .with_argument("b", "The second count.")
             .with_argument("b_exposure", "Its exposure.")
             .with_sql_example(format!("SELECT {name}(100, 1, 130, 1)"))
-            .build()
-    }
+            .build(),
+        compute,
+    };
+    [
+        function(
+            "rate_ratio_low",
+            "The lower end of the exact 95 % confidence interval of the ratio of two Poisson rates, the second's over the first's.",
+            |columns| answers(columns, ExposedCounts::low),
+        ),
+        function(
+            "rate_ratio_high",
+            "The upper end of the exact 95 % confidence interval of the ratio of two Poisson rates, infinity if the first count is 0.",
+            |columns| answers(columns, ExposedCounts::high),
+        ),
+        function(
+            "rate_ratio_p",
+            "The p-value of two Poisson counts having one rate (exact, two-sided): a number from 0 to 1.",
+            |columns| answers(columns, ExposedCounts::p),
+        ),
+    ]
 }
 
-static LOW: LazyLock<Documentation> = LazyLock::new(|| RatioInterval::Low.doc());
-static HIGH: LazyLock<Documentation> = LazyLock::new(|| RatioInterval::High.doc());
-static P: LazyLock<Documentation> = LazyLock::new(|| RatioInterval::P.doc());
-
-impl RateRatio {
-    pub(super) fn low() -> Self {
-        Self {
-            signature: Signature::exact(vec![DataType::Float64; 4], Volatility::Immutable),
-            answer: RatioInterval::Low,
-        }
-    }
-
-    pub(super) fn high() -> Self {
-        Self { answer: RatioInterval::High, ..Self::low() }
-    }
-
-    pub(super) fn p() -> Self {
-        Self { answer: RatioInterval::P, ..Self::low() }
-    }
-}
-
-impl ScalarUDFImpl for RateRatio {
-    fn name(&self) -> &'static str {
-        self.answer.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Float64)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let columns: Vec<&Float64Array> = arrays.iter().map(AsArray::as_primitive::<Float64Type>).collect();
-        let [a, s, b, t] = columns[..] else { return datafusion::common::internal_err!("four arguments") };
-        let rows = a.iter().zip(s).zip(b.iter().zip(t));
-        let answers = rows.map(|((a, s), (b, t))| {
-            let counts = ExposedCounts { a: a?, a_exposure: s?, b: b?, b_exposure: t? };
-            counts.are_counts().then(|| self.answer.value(counts))
-        });
-        Ok(ColumnarValue::Array(Arc::new(answers.collect::<Float64Array>())))
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(match self.answer {
-            RatioInterval::Low => &LOW,
-            RatioInterval::High => &HIGH,
-            RatioInterval::P => &P,
-        })
-    }
+fn answers(columns: &[ArrayRef], answer: fn(ExposedCounts) -> f64) -> Result<ArrayRef> {
+    let columns: Vec<&Float64Array> = columns.iter().map(AsArray::as_primitive::<Float64Type>).collect();
+    let [a, s, b, t] = columns[..] else { return datafusion::common::internal_err!("four arguments") };
+    let rows = a.iter().zip(s).zip(b.iter().zip(t));
+    let answers = rows.map(|((a, s), (b, t))| {
+        let counts = ExposedCounts { a: a?, a_exposure: s?, b: b?, b_exposure: t? };
+        counts.are_counts().then(|| answer(counts))
+    });
+    Ok(Arc::new(answers.collect::<Float64Array>()))
 }
 
 impl ExposedCounts {

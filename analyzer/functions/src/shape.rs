@@ -1,61 +1,37 @@
 //! `shape(sizes, strides)`: a tensor's shape as text.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, ListArray, StringArray};
-use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringArray};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
 
-static DOC: LazyLock<Documentation> = LazyLock::new(|| {
-    let description = "Sizes, such as 4x16, and strides if not contiguous.";
-    Documentation::builder(DocSection::default(), description, "shape(sizes, strides)")
-        .with_argument("sizes", "Elements in each dimension.")
-        .with_argument("strides", "Elements between neighbours in each dimension.")
-        .with_sql_example("SELECT shape(sizes, strides) FROM tensor")
-        .build()
-});
+use super::column_function::{ColumnFunction, doc, exact, list_of};
 
 /// The function.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct ShapeFunction(Signature);
-
-impl Default for ShapeFunction {
-    fn default() -> Self {
-        let list = DataType::List(Field::new_list_field(DataType::Int64, true).into());
-        Self(Signature::exact(vec![list.clone(), list], Volatility::Immutable))
+pub(super) fn function() -> ColumnFunction {
+    ColumnFunction {
+        name: "shape",
+        signature: exact([list_of(DataType::Int64), list_of(DataType::Int64)]),
+        returns: DataType::Utf8,
+        doc: doc("Sizes, such as 4x16, and strides if not contiguous.", "shape(sizes, strides)")
+            .with_argument("sizes", "Elements in each dimension.")
+            .with_argument("strides", "Elements between neighbours in each dimension.")
+            .with_sql_example("SELECT shape(sizes, strides) FROM tensor")
+            .build(),
+        compute,
     }
 }
 
-impl ScalarUDFImpl for ShapeFunction {
-    fn name(&self) -> &'static str {
-        "shape"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.0
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let (sizes, strides) = (arrays[0].as_list::<i32>(), arrays[1].as_list::<i32>());
-        let shapes = (0..sizes.len()).map(|row| Some(shape(&numbers(sizes, row)?, &numbers(strides, row)?)));
-        Ok(ColumnarValue::Array(Arc::new(shapes.collect::<StringArray>())))
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&DOC)
-    }
+fn compute(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let (sizes, strides) = (columns[0].as_list::<i32>(), columns[1].as_list::<i32>());
+    let shapes = (0..sizes.len()).map(|row| Some(shape(&numbers(sizes, row)?, &numbers(strides, row)?)));
+    Ok(Arc::new(shapes.collect::<StringArray>()))
 }
 
-fn numbers(list: &ListArray, row: usize) -> Option<Vec<i64>> {
+/// The numbers of a row. None if it is null.
+pub(super) fn numbers(list: &ListArray, row: usize) -> Option<Vec<i64>> {
     list.is_valid(row).then(|| list.value(row).as_primitive::<Int64Type>().values().to_vec())
 }
 

@@ -20,8 +20,8 @@ pub struct BinTouch {
 pub struct BinCounts {
     /// In order of appearance, with their numbers.
     cells: Vec<(u32, HeatCell)>,
-    /// The place of each cell in `cells`, from 1.
-    places: Vec<u32>,
+    /// The position of each cell in `cells`, from 1.
+    positions: Vec<u32>,
 }
 
 /// Accesses of a cell.
@@ -38,36 +38,36 @@ pub struct HeatCell {
 }
 
 impl BinCounts {
-    /// The counts of so many cells, in places that are all 0.
-    pub fn new(size: usize, mut places: Vec<u32>) -> Self {
-        places.resize(size, 0);
-        Self { cells: Vec::new(), places }
+    /// The counts of so many cells, in positions that are all 0.
+    pub fn new(size: usize, mut positions: Vec<u32>) -> Self {
+        positions.resize(size, 0);
+        Self { cells: Vec::new(), positions }
     }
 
     /// The counts of a cell, by its number.
     pub fn cell(&mut self, number: u32) -> Option<&mut HeatCell> {
-        let place = self.places.get_mut(number as usize)?;
-        if *place == 0 {
+        let position = self.positions.get_mut(number as usize)?;
+        if *position == 0 {
             self.cells.push((number, HeatCell::default()));
-            *place = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
+            *position = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
         }
-        self.cells.get_mut(*place as usize - 1).map(|(_, cell)| cell)
+        self.cells.get_mut(*position as usize - 1).map(|(_, cell)| cell)
     }
 
-    /// The accessed cells in order, and places that are all 0.
+    /// The accessed cells in order, and positions that are all 0.
     pub fn finish(mut self) -> (Vec<(u32, HeatCell)>, Vec<u32>) {
         self.cells.sort_unstable_by_key(|&(number, _)| number);
         for &(number, _) in &self.cells {
-            if let Some(place) = self.places.get_mut(number as usize) {
-                *place = 0;
+            if let Some(position) = self.positions.get_mut(number as usize) {
+                *position = 0;
             }
         }
-        (self.cells, self.places)
+        (self.cells, self.positions)
     }
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
-        self.cells.capacity() * size_of::<(u32, HeatCell)>() + self.places.capacity() * size_of::<u32>()
+        self.cells.capacity() * size_of::<(u32, HeatCell)>() + self.positions.capacity() * size_of::<u32>()
     }
 }
 

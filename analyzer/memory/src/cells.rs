@@ -65,16 +65,16 @@ impl BinFinder {
         request: &WarpRequest<'_>,
         lane_mask: u32,
     ) -> (&BinGrid, &[AccessedBin]) {
-        let place = number as usize;
-        if self.drawn.len() <= place {
-            self.drawn.resize_with(place + 1, || None);
+        let index = number as usize;
+        if self.drawn.len() <= index {
+            self.drawn.resize_with(index + 1, || None);
         }
         let cells = if lane_mask == request.lane_mask {
             self.find_again(number, view, request)
         } else {
             self.compute(number, view, request, lane_mask)
         };
-        let drawn = self.drawn[place].get_or_insert_with(|| DrawnBins::for_view(view));
+        let drawn = self.drawn[index].get_or_insert_with(|| DrawnBins::for_view(view));
         (&drawn.grid, &self.cells[cells])
     }
 
@@ -156,12 +156,12 @@ mod tests {
             let views = [TensorView::new(4096, 4, &[64, 48], &[48, 1]), TensorView::new(4096, 4, &[1000], &[3])];
             let views = views.map(Option::unwrap);
             let mut finder = BinFinder::default();
-            for (number, lanes, place, is_part) in all {
+            for (number, lanes, index, is_part) in all {
                 let lanes = match offsets.get(lanes) {
                     Some(offsets) => ActiveLanes::Irregular(offsets, 3),
                     None => ActiveLanes::Regular(8),
                 };
-                let (lane_mask, address) = (u32::MAX, 4096 + 8 * place);
+                let (lane_mask, address) = (u32::MAX, 4096 + 8 * index);
                 let request = WarpRequest { lane_mask, address, span_bytes: 512, access_bytes: 4, lanes };
                 let lane_mask = if is_part { 0xff0 } else { u32::MAX };
                 let view = &views[number as usize];

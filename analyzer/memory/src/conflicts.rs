@@ -162,8 +162,8 @@ fn compare(touches: &[PartyTouch], uses: &[PieceUse], found: &mut BTreeMap<(u32,
         }
     }
     let mut common = BTreeMap::<(u32, u32), (u32, InstructionConflict)>::new();
-    for (place, a) in parties.iter().enumerate() {
-        for b in &parties[place + 1..] {
+    for (index, a) in parties.iter().enumerate() {
+        for b in &parties[index + 1..] {
             let (first, second) = (use_of(uses, a.instruction), use_of(uses, b.instruction));
             let conflicts = match (first, second) {
                 (PieceUse::Read, PieceUse::Read) | (PieceUse::Both, PieceUse::Both) => false,

@@ -103,8 +103,8 @@ impl DistinctItems {
 
 /// The crowd of an item.
 pub fn crowd_of(crowds: &[(u32, ItemWarps)], item: u32) -> Option<ItemWarps> {
-    let place = crowds.binary_search_by_key(&item, |&(item, _)| item).ok()?;
-    crowds.get(place).map(|&(_, crowd)| crowd)
+    let index = crowds.binary_search_by_key(&item, |&(item, _)| item).ok()?;
+    crowds.get(index).map(|&(_, crowd)| crowd)
 }
 
 #[cfg(test)]

@@ -30,8 +30,8 @@ impl FewSectors {
         for sector in first..=last {
             let bit = 1 << (sector % SECTORS_OF_LINE);
             match lines.binary_search_by_key(&line(sector), |(line, _)| *line) {
-                Ok(place) => lines[place].1 |= bit,
-                Err(place) => lines.insert(place, (line(sector), bit)),
+                Ok(index) => lines[index].1 |= bit,
+                Err(index) => lines.insert(index, (line(sector), bit)),
             }
         }
         if lines.len() > MAX_LINES {

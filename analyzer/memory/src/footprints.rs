@@ -25,10 +25,10 @@ impl SectorRun {
     pub fn cut(self, bounds: &[u64]) -> impl Iterator<Item = (usize, Self)> {
         let first = bounds.partition_point(|bound| *bound <= self.first);
         let last = bounds.partition_point(|bound| *bound <= self.last);
-        (first..=last).map(move |place| {
-            let from = place.checked_sub(1).and_then(|before| bounds.get(before)).copied().unwrap_or(0);
-            let to = bounds.get(place).map_or(u64::MAX, |bound| bound - 1);
-            (place, Self { first: self.first.max(from), last: self.last.min(to), ..self })
+        (first..=last).map(move |index| {
+            let from = index.checked_sub(1).and_then(|before| bounds.get(before)).copied().unwrap_or(0);
+            let to = bounds.get(index).map_or(u64::MAX, |bound| bound - 1);
+            (index, Self { first: self.first.max(from), last: self.last.min(to), ..self })
         })
     }
 

@@ -136,8 +136,8 @@ impl LiveSet {
         for &life in lives.by_begin[begun].iter().chain(&lives.by_death[dead]) {
             let piece = piece(lives, life);
             match (self.live.binary_search_by_key(&key(&piece), key), lives.get(life).lives_at(time)) {
-                (Err(place), true) => self.live.insert(place, piece),
-                (Ok(place), false) => drop(self.live.remove(place)),
+                (Err(index), true) => self.live.insert(index, piece),
+                (Ok(index), false) => drop(self.live.remove(index)),
                 _ => {}
             }
         }

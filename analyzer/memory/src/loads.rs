@@ -5,9 +5,9 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use super::lane_addresses::{self, LaneAddresses, LaneIter};
 use super::numbers::{NumberMap, position};
 use super::patterns::LaneDistances;
-use super::places::{self, LaneAddresses, LaneIter};
 use super::regular::RegularLanes;
 use super::request::{SECTOR_BYTES, WarpRequest};
 use super::sampler::{HashSampler, mix};
@@ -43,7 +43,7 @@ pub struct LoadRequest {
     begin: u32,
     /// The position past its last lane.
     end: u32,
-    places: LaneAddresses,
+    addresses: LaneAddresses,
 }
 
 impl LoadRequest {
@@ -58,7 +58,7 @@ impl LoadRequest {
             is_store,
             begin: 0,
             end: 0,
-            places: LaneAddresses::Listed(0),
+            addresses: LaneAddresses::Listed(0),
         }
     }
 }
@@ -171,8 +171,8 @@ impl LaunchLoads {
         self.is_alone.clear();
         self.is_alone.resize(self.requests.len(), false);
         let mut past = 0;
-        for (place, &(first, last, number)) in spans.iter().enumerate() {
-            let is_last = spans.get(place + 1).is_none_or(|next| last < next.0);
+        for (index, &(first, last, number)) in spans.iter().enumerate() {
+            let is_last = spans.get(index + 1).is_none_or(|next| last < next.0);
             if let Some(is_alone) = self.is_alone.get_mut(number as usize) {
                 *is_alone = past <= first && is_last;
             }
@@ -188,7 +188,7 @@ impl LaunchLoads {
     /// First and last sector that a request accesses. None without active lanes.
     fn span(&self, request: &LoadRequest) -> Option<(u64, u64)> {
         let lanes = self.lanes(request, request.begin..request.end);
-        let (first, last) = match request.places {
+        let (first, last) = match request.addresses {
             LaneAddresses::Regular(regular) => regular.span(request.end - request.begin)?,
             LaneAddresses::Part(..) | LaneAddresses::Listed(_) => lanes
                 .fold((u64::MAX, 0), |(first, last), lane| (lane.address.min(first), lane.address.max(last))),
@@ -210,19 +210,19 @@ impl LaunchLoads {
         request.begin = self.count;
         if let Some(regular) = regular {
             let all = access.lane_mask.count_ones();
-            let (places, count) = if sampler.keeps_all() {
+            let (own, count) = if sampler.keeps_all() {
                 (LaneAddresses::Regular(regular), all)
             } else {
-                LaneAddresses::in_sample(regular, places::first(all), sampler)
+                LaneAddresses::in_sample(regular, lane_addresses::first(all), sampler)
             };
-            request.places = places;
+            request.addresses = own;
             self.count += count;
         } else {
             let begin = self.listed.len();
             let lanes = access.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
             let lane = |(lane, address)| RequestLane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) };
             self.listed.extend(lanes.map(lane));
-            request.places = LaneAddresses::Listed(position(begin));
+            request.addresses = LaneAddresses::Listed(position(begin));
             self.count += position(self.listed.len() - begin);
         }
         request.end = self.count;
@@ -241,19 +241,19 @@ impl LaunchLoads {
         let mut count = 0;
         for request in &mut requests {
             let lanes = request.end - request.begin;
-            let (own, taken) = match request.places {
+            let (own, taken) = match request.addresses {
                 LaneAddresses::Regular(regular) => {
-                    LaneAddresses::in_sample(regular, places::first(lanes), sampler)
+                    LaneAddresses::in_sample(regular, lane_addresses::first(lanes), sampler)
                 }
                 LaneAddresses::Part(regular, before) => LaneAddresses::in_sample(regular, before, sampler),
                 LaneAddresses::Listed(_) => {
-                    let lanes = request.places.lanes(0..lanes, &self.listed);
+                    let lanes = request.addresses.lanes(0..lanes, &self.listed);
                     let begin = position(in_sample.len());
                     in_sample.extend(lanes.filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
                     (LaneAddresses::Listed(begin), position(in_sample.len()) - begin)
                 }
             };
-            (request.places, request.begin, request.end) = (own, count, count + taken);
+            (request.addresses, request.begin, request.end) = (own, count, count + taken);
             count += taken;
         }
         requests.retain(|request| !request.lanes().is_empty());
@@ -266,12 +266,12 @@ impl LaunchLoads {
 
     /// Lanes of a request, by their positions among those of all requests.
     pub(super) fn lanes<'a>(&'a self, request: &LoadRequest, positions: Range<u32>) -> LaneIter<'a> {
-        request.places.lanes(positions.start - request.begin..positions.end - request.begin, &self.listed)
+        request.addresses.lanes(positions.start - request.begin..positions.end - request.begin, &self.listed)
     }
 
     /// The bytes from the first to past the last that regular lanes of a request access, if they leave no gap.
     pub(super) fn run(request: &LoadRequest, positions: Range<u32>) -> Option<(u64, u64)> {
-        let LaneAddresses::Regular(regular) = request.places else { return None };
+        let LaneAddresses::Regular(regular) = request.addresses else { return None };
         regular.run(request.bytes, positions.start - request.begin..positions.end - request.begin)
     }
 
@@ -323,7 +323,7 @@ impl LoadWalk {
             if is_alone {
                 continue;
             }
-            let regular = match request.places {
+            let regular = match request.addresses {
                 LaneAddresses::Regular(regular) => {
                     regular.sectors(request.bytes, request.end - request.begin)
                 }
@@ -345,18 +345,18 @@ impl LoadWalk {
     /// Reads the touches of a request lane by lane.
     fn read_lanes(&mut self, loads: &LaunchLoads, request: &LoadRequest, number: u32) {
         let mut open = u64::MAX;
-        for (lane, place) in loads.lanes(request, request.begin..request.end).zip(request.begin..) {
+        for (lane, position) in loads.lanes(request, request.begin..request.end).zip(request.begin..) {
             for sector in lane.sectors(request.bytes) {
                 let is_open = std::mem::replace(&mut open, sector) == sector;
                 let Some(sector) = self.own(sector) else { continue };
                 match self.unsorted.last_mut() {
-                    Some(last) if is_open && (last.request, last.end) == (number, place) => last.end += 1,
+                    Some(last) if is_open && (last.request, last.end) == (number, position) => last.end += 1,
                     _ => {
                         self.unsorted.push(SectorTouch {
                             sector,
                             request: number,
-                            begin: place,
-                            end: place + 1,
+                            begin: position,
+                            end: position + 1,
                         });
                     }
                 }
@@ -366,7 +366,7 @@ impl LoadWalk {
 
     /// The number of a sector, if it is in the part.
     fn own(&mut self, sector: u64) -> Option<u32> {
-        let (page, within) = place_of(sector);
+        let (page, within) = page_of(sector);
         if self.page != Some(page) {
             self.page = Some(page);
             let is_own = self.parts == 1 || mix(page) % self.parts == self.part;
@@ -401,9 +401,9 @@ impl LoadWalk {
         }
         self.touches.resize(self.unsorted.len(), SectorTouch::default());
         for touch in &self.unsorted {
-            let place = &mut starts[touch.sector as usize];
-            self.touches[*place as usize] = *touch;
-            *place += 1;
+            let start = &mut starts[touch.sector as usize];
+            self.touches[*start as usize] = *touch;
+            *start += 1;
         }
         if self.unsorted.capacity() * size_of::<SectorTouch>() > MAX_KEPT_BYTES {
             self.unsorted = Vec::new();
@@ -468,7 +468,7 @@ impl LoadWalk {
 }
 
 /// The page of a sector of memory, and its position there.
-fn place_of(sector: u64) -> (u64, u32) {
+fn page_of(sector: u64) -> (u64, u32) {
     let page = u64::from(PAGE_SECTORS);
     (sector / page, u32::try_from(sector % page).unwrap_or(0))
 }

@@ -107,25 +107,25 @@ impl LruStack {
 
     /// Sets or clears a time. The largest number subtracts 1.
     fn flip(&mut self, time: u64, number: u32) {
-        let mut place = word(time);
-        if let Some(word) = self.times.get_mut(place) {
+        let mut index = word(time);
+        if let Some(word) = self.times.get_mut(index) {
             *word ^= 1 << (time % WORD);
         }
-        place += 1;
-        while let Some(count) = self.tree.get_mut(place) {
+        index += 1;
+        while let Some(count) = self.tree.get_mut(index) {
             *count = count.wrapping_add(number);
-            place += place & place.wrapping_neg();
+            index += index & index.wrapping_neg();
         }
     }
 
     /// The times that are set up to one, inclusive.
     fn up_to(&self, time: u64) -> u32 {
-        let mut place = word(time);
-        let bits = self.times.get(place).map_or(0, |word| word << (WORD - 1 - time % WORD));
+        let mut index = word(time);
+        let bits = self.times.get(index).map_or(0, |word| word << (WORD - 1 - time % WORD));
         let mut sum = bits.count_ones();
-        while place > 0 {
-            sum = sum.wrapping_add(self.tree.get(place).copied().unwrap_or(0));
-            place &= place - 1;
+        while index > 0 {
+            sum = sum.wrapping_add(self.tree.get(index).copied().unwrap_or(0));
+            index &= index - 1;
         }
         sum
     }

@@ -108,28 +108,28 @@ impl LaneDistances {
 
     fn known_touched(&mut self, request: &WarpRequest<'_>) -> Option<TouchedMemory> {
         let ActiveLanes::Irregular(offsets, shift) = request.lanes else { return None };
-        let place = self.place_of_known(request, offsets, shift)?;
-        let shape = self.shape_at(place, request)?;
+        let index = self.index_of_known(request, offsets, shift)?;
+        let shape = self.shape_at(index, request)?;
         Some(*shape.touched.get_or_insert_with(|| request.touched()))
     }
 
     /// A number that no other mask, access or distances have.
     pub fn number(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> u64 {
-        let place = self.place_of(request, offsets, shift);
-        self.known.get(place).map_or(0, |known| known.number)
+        let index = self.index_of(request, offsets, shift);
+        self.known.get(index).map_or(0, |known| known.number)
     }
 
     /// The position of its pattern among the known ones.
-    fn place_of(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> usize {
-        let place = self.known.iter().position(|known| known.is_of(request, offsets, shift));
-        place.unwrap_or_else(|| self.replace(request, offsets, shift))
+    fn index_of(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> usize {
+        let index = self.known.iter().position(|known| known.is_of(request, offsets, shift));
+        index.unwrap_or_else(|| self.replace(request, offsets, shift))
     }
 
     /// The position of its pattern, if an earlier request has it, too. Random distances never occur again.
-    fn place_of_known(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> Option<usize> {
+    fn index_of_known(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> Option<usize> {
         let replaced = self.replaced;
-        let place = self.place_of(request, offsets, shift);
-        (self.replaced == replaced).then_some(place)
+        let index = self.index_of(request, offsets, shift);
+        (self.replaced == replaced).then_some(index)
     }
 
     /// The shape of a request, with lines.
@@ -147,8 +147,8 @@ impl LaneDistances {
         offsets: &[u32],
         shift: u8,
     ) -> Option<shape::AccessedShape> {
-        let place = self.place_of_known(request, offsets, shift)?;
-        let pattern = self.known.get_mut(place)?;
+        let index = self.index_of_known(request, offsets, shift)?;
+        let pattern = self.known.get_mut(index)?;
         request.address.checked_add(pattern.span_bytes?)?;
         pattern.whole.resize(PLACES_OF_LINE, None);
         let shape = pattern.whole.get_mut(usize::try_from(request.address % LINE_BYTES).ok()?)?;
@@ -156,19 +156,19 @@ impl LaneDistances {
     }
 
     fn shape_of(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> Option<&SectorShape> {
-        let place = self.place_of(request, offsets, shift);
-        self.shape_at(place, request).map(|shape| &*shape)
+        let index = self.index_of(request, offsets, shift);
+        self.shape_at(index, request).map(|shape| &*shape)
     }
 
     /// The shape of a request with the known pattern at this position.
-    fn shape_at(&mut self, place: usize, request: &WarpRequest<'_>) -> Option<&mut SectorShape> {
-        let pattern = self.known.get_mut(place)?;
+    fn shape_at(&mut self, index: usize, request: &WarpRequest<'_>) -> Option<&mut SectorShape> {
+        let pattern = self.known.get_mut(index)?;
         // Past the last address, lanes have no distances.
         request.address.checked_add(pattern.span_bytes?)?;
         let low = request.address % SECTOR_BYTES;
-        let place = usize::try_from(low).ok()?;
+        let index = usize::try_from(low).ok()?;
         pattern.shapes.resize_with(PLACES, || None);
-        if pattern.shapes.get(place)?.is_none() {
+        if pattern.shapes.get(index)?.is_none() {
             let mut runs = Vec::new();
             WarpRequest { address: low, ..*request }.sector_runs_into(&mut runs);
             // Lanes a few bytes further on mostly touch the same sectors.
@@ -177,16 +177,16 @@ impl LaneDistances {
                 self.computed += 1;
                 SectorShape { number: self.computed, touched: None, runs }
             });
-            *pattern.shapes.get_mut(place)? = Some(shape);
+            *pattern.shapes.get_mut(index)? = Some(shape);
         }
-        pattern.shapes.get_mut(place)?.as_mut()
+        pattern.shapes.get_mut(index)?.as_mut()
     }
 
     fn replace(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> usize {
-        let place = self.oldest;
-        self.oldest = (place + 1) % self.known.len();
+        let index = self.oldest;
+        self.oldest = (index + 1) % self.known.len();
         self.replaced += 1;
-        if let Some(known) = self.known.get_mut(place) {
+        if let Some(known) = self.known.get_mut(index) {
             known.number = self.replaced;
             (known.lane_mask, known.access_bytes, known.shift) =
                 (request.lane_mask, request.access_bytes, shift);
@@ -196,7 +196,7 @@ impl LaneDistances {
             known.shapes.clear();
             known.whole.clear();
         }
-        place
+        index
     }
 }
 

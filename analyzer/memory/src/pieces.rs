@@ -29,8 +29,8 @@ impl MemoryObject {
     /// A number that no other object has.
     pub(super) fn number(self) -> u64 {
         match self {
-            Self::Storage(place) => u64::from(place) << 1,
-            Self::Allocation(place) => u64::from(place) << 1 | 1,
+            Self::Storage(position) => u64::from(position) << 1,
+            Self::Allocation(position) => u64::from(position) << 1 | 1,
         }
     }
 }
@@ -65,11 +65,11 @@ impl PieceChunk {
     /// Adds a launch's accesses to a row of pieces, of which it is the `at`th.
     fn settle(&mut self, at: usize, row: &TouchedPieces, is_filled: impl Fn(u64) -> bool) {
         for piece in (0..ROW).filter(|piece| row.touched >> piece & 1 == 1) {
-            let place = (at * ROW + piece) as u64;
-            let bit = 1 << place;
+            let position = (at * ROW + piece) as u64;
+            let bit = 1 << position;
             let (reads, writes) = (row.last_read[piece] > 0, row.last_write[piece] > 0);
             if (self.read | self.written) & bit == 0 {
-                if is_filled(place) {
+                if is_filled(position) {
                     self.filled |= bit;
                 }
                 if reads && row.first_read[piece] <= row.first_write[piece] {
@@ -187,8 +187,8 @@ impl MemoryState {
             let filled = self.filled.get(object).map(Vec::as_slice).unwrap_or_default();
             for (at, number) in numbers.iter().enumerate().filter(|(_, number)| **number > 0) {
                 let Some(row) = rows.all.get(*number as usize - 1) else { continue };
-                known.settle(at, row, |place| {
-                    let address = (chunk * CHUNK + place).saturating_mul(size);
+                known.settle(at, row, |position| {
+                    let address = (chunk * CHUNK + position).saturating_mul(size);
                     filled.iter().any(|range| range.0 <= address && address < range.1)
                 });
             }
@@ -213,8 +213,8 @@ impl MemoryState {
         let read = |chunk: u64, known: &mut PieceChunk| {
             let start = chunk * CHUNK;
             let held = (0..CHUNK).filter(|bit| {
-                let place = (start + bit).saturating_mul(size);
-                address <= place && place < end
+                let position = (start + bit).saturating_mul(size);
+                address <= position && position < end
             });
             known.unused &= !held.fold(0, |mask, bit| mask | 1 << bit);
         };
@@ -253,10 +253,10 @@ impl MemoryState {
         let chunks = self.sorted.get(start..).unwrap_or_default();
         let end = (object, high.saturating_sub(1) / (size * CHUNK));
         let mut found = AccessedBytes::default();
-        for ((_, place), chunk) in chunks.iter().take_while(|(key, _)| *key <= end) {
+        for ((_, position), chunk) in chunks.iter().take_while(|(key, _)| *key <= end) {
             let touched = chunk.read | chunk.written;
             let holds = |bit: &u64| {
-                let address = (place * CHUNK + bit).saturating_mul(size);
+                let address = (position * CHUNK + bit).saturating_mul(size);
                 touched >> bit & 1 == 1 && view.is_none_or(|view| view.holds(address))
             };
             let held = (0..CHUNK).filter(holds).fold(0_u64, |mask, bit| mask | 1 << bit);

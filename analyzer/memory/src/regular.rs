@@ -29,9 +29,9 @@ impl RegularLanes {
     }
 
     /// One of the lanes, by its position from the first.
-    pub(super) fn lane(self, place: u32) -> RequestLane {
-        let distance = i64::from(place) * i64::from(self.stride);
-        let lane = self.lane.saturating_add(u8::try_from(place).unwrap_or(u8::MAX));
+    pub(super) fn lane(self, index: u32) -> RequestLane {
+        let distance = i64::from(index) * i64::from(self.stride);
+        let lane = self.lane.saturating_add(u8::try_from(index).unwrap_or(u8::MAX));
         RequestLane { address: self.address.wrapping_add_signed(distance), lane }
     }
 
@@ -85,10 +85,10 @@ mod tests {
     /// The lanes of each sector, lane by lane.
     fn one_by_one(regular: RegularLanes, bytes: u8, lanes: u32) -> BTreeMap<u64, Vec<u32>> {
         let mut sectors = BTreeMap::<u64, Vec<u32>>::new();
-        for place in 0..lanes {
-            let RequestLane { address, .. } = regular.lane(place);
+        for index in 0..lanes {
+            let RequestLane { address, .. } = regular.lane(index);
             for sector in address / SECTOR_BYTES..=(address + u64::from(bytes) - 1) / SECTOR_BYTES {
-                sectors.entry(sector).or_default().push(place);
+                sectors.entry(sector).or_default().push(index);
             }
         }
         sectors
@@ -110,7 +110,7 @@ mod tests {
                 let regular = RegularLanes::from_request(&access).unwrap();
                 let lanes = mask.count_ones();
                 let own: Vec<(u32, u64)> = (0..lanes)
-                    .map(|place| regular.lane(place))
+                    .map(|index| regular.lane(index))
                     .map(|lane| (lane.lane.into(), lane.address))
                     .collect();
                 assert!(own.into_iter().eq(access.addresses()));

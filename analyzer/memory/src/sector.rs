@@ -38,7 +38,7 @@ pub(super) struct SectorLoads {
 struct ByteLoaders {
     known: Vec<SectorLoader>,
     /// The position of each, if they are more than a few.
-    places: NumberMap<(u64, u32), usize>,
+    indexes: NumberMap<(u64, u32), usize>,
 }
 
 /// A warp or a block.
@@ -131,10 +131,10 @@ impl SectorLoads {
         let warp = self.current(request.block, request.who());
         let warp_bytes = warp.map_or(0, |(_, loader)| loader.bytes);
         let lanes = match warp {
-            Some((place, _)) if warp_bytes & bytes != 0 => self.lanes_of(place, all),
+            Some((index, _)) if warp_bytes & bytes != 0 => self.lanes_of(index, all),
             _ => None,
         };
-        let own = lanes.and_then(|place| self.lanes.get(place));
+        let own = lanes.and_then(|index| self.lanes.get(index));
         if own.is_none()
             && let Some(bits) = same_for_all(bytes, &[0, warp_bytes, block, self.loaded])
         {
@@ -156,19 +156,19 @@ impl SectorLoads {
             return self.store(bytes);
         }
         self.loaded |= bytes;
-        let place = self.enter_loader(request.block, 0, touch);
-        self.loaders.known[place].bytes |= bytes;
+        let index = self.enter_loader(request.block, 0, touch);
+        self.loaders.known[index].bytes |= bytes;
         let known = self.loaders.known.len();
-        let place = self.enter_loader(request.block, request.who(), touch);
-        if place < known
-            && let Some(lanes) = self.lanes_of(place, all)
+        let index = self.enter_loader(request.block, request.who(), touch);
+        if index < known
+            && let Some(lanes) = self.lanes_of(index, all)
             && let Some(lanes) = self.lanes.get_mut(lanes)
         {
             for (lane, bytes) in all.accessed(touch, self.first_byte) {
                 lanes[lane % 32] |= bytes;
             }
         }
-        self.loaders.known[place].bytes |= bytes;
+        self.loaders.known[index].bytes |= bytes;
     }
 
     fn store(&mut self, bytes: SectorMask) {
@@ -186,26 +186,26 @@ impl SectorLoads {
 
     /// A warp or a block as of now, if it loaded bytes.
     fn current(&mut self, block: u64, warp: u32) -> Option<(usize, SectorLoader)> {
-        let place = self.loaders.find(block, warp)?;
-        let loader = self.loaders.known.get_mut(place)?;
+        let index = self.loaders.find(block, warp)?;
+        let loader = self.loaders.known.get_mut(index)?;
         if loader.stores < self.stores {
             let since = self.stored.iter().enumerate().filter(|(_, stored)| **stored > loader.stores);
             let void = since.fold(0, |void, (byte, _)| void | 1 << byte);
             loader.stores = self.stores;
             loader.bytes &= !void;
-            if let Some(lanes) = loader.lanes.and_then(|place| self.lanes.get_mut(place)) {
+            if let Some(lanes) = loader.lanes.and_then(|index| self.lanes.get_mut(index)) {
                 for bytes in lanes {
                     *bytes &= !void;
                 }
             }
         }
-        Some((place, *loader))
+        Some((index, *loader))
     }
 
     /// The position of a warp or a block, which is entered if it is new.
     fn enter_loader(&mut self, block: u64, warp: u32, touch: &SectorTouch) -> usize {
-        if let Some((place, _)) = self.current(block, warp) {
-            return place;
+        if let Some((index, _)) = self.current(block, warp) {
+            return index;
         }
         self.loaders.push(SectorLoader {
             block,
@@ -217,9 +217,9 @@ impl SectorLoads {
     }
 
     /// The position of the lanes of a warp.
-    fn lanes_of(&mut self, place: usize, all: &LaunchLoads) -> Option<usize> {
+    fn lanes_of(&mut self, index: usize, all: &LaunchLoads) -> Option<usize> {
         let next = self.lanes.len();
-        let loader = self.loaders.known.get_mut(place)?;
+        let loader = self.loaders.known.get_mut(index)?;
         let lanes = *loader.lanes.get_or_insert(next);
         if lanes == next {
             let mut bytes = [0; 32];
@@ -234,9 +234,9 @@ impl SectorLoads {
 
     /// Bytes of memory that it holds.
     pub(super) fn bytes(&self) -> usize {
-        let ByteLoaders { known, places } = &self.loaders;
+        let ByteLoaders { known, indexes } = &self.loaders;
         known.capacity() * size_of::<SectorLoader>()
-            + places.capacity() * size_of::<((u64, u32), usize)>()
+            + indexes.capacity() * size_of::<((u64, u32), usize)>()
             + self.lanes.capacity() * size_of::<[SectorMask; 32]>()
     }
 }
@@ -262,32 +262,32 @@ fn set(fresh: &mut [u8], touch: &SectorTouch, bits: u8) {
 impl ByteLoaders {
     fn find(&self, block: u64, warp: u32) -> Option<usize> {
         if self.known.len() > FEW {
-            return self.places.get(&(block, warp)).copied();
+            return self.indexes.get(&(block, warp)).copied();
         }
         self.known.iter().position(|loader| (loader.block, loader.warp) == (block, warp))
     }
 
     fn push(&mut self, loader: SectorLoader) -> usize {
-        let place = self.known.len();
+        let index = self.known.len();
         self.known.push(loader);
         // The map begins with all that were few before.
-        let new = match place.cmp(&FEW) {
-            Ordering::Less => return place,
+        let new = match index.cmp(&FEW) {
+            Ordering::Less => return index,
             Ordering::Equal => 0,
-            Ordering::Greater => place,
+            Ordering::Greater => index,
         };
-        for (place, loader) in self.known.iter().enumerate().skip(new) {
-            self.places.insert((loader.block, loader.warp), place);
+        for (index, loader) in self.known.iter().enumerate().skip(new) {
+            self.indexes.insert((loader.block, loader.warp), index);
         }
-        place
+        index
     }
 
     fn clear(&mut self) {
         self.known.clear();
-        if self.places.capacity() > SMALL_MAP {
-            self.places = NumberMap::default();
-        } else if !self.places.is_empty() {
-            self.places.clear();
+        if self.indexes.capacity() > SMALL_MAP {
+            self.indexes = NumberMap::default();
+        } else if !self.indexes.is_empty() {
+            self.indexes.clear();
         }
     }
 }

@@ -134,11 +134,11 @@ impl WarpRequest<'_> {
         let (mut distances, mut known, mut before) = ([0; 32], 0, None);
         let mut by_number = LaneStride::default();
         for (lane, address) in self.addresses() {
-            if let (Some((last, before)), Some(place)) =
+            if let (Some((last, before)), Some(slot)) =
                 (before.replace((lane, address)), distances.get_mut(known))
             {
-                *place = address.wrapping_sub(before).cast_signed();
-                by_number.add(*place, i64::from(lane - last));
+                *slot = address.wrapping_sub(before).cast_signed();
+                by_number.add(*slot, i64::from(lane - last));
                 known += 1;
             }
         }

@@ -5,17 +5,17 @@
 pub fn share(count: u64, weights: &[u64]) -> Vec<u64> {
     let total: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     if total == 0 {
-        return (0..weights.len()).map(|place| if place == 0 { count } else { 0 }).collect();
+        return (0..weights.len()).map(|index| if index == 0 { count } else { 0 }).collect();
     }
     let exact = weights.iter().map(|&weight| u128::from(count) * u128::from(weight));
     let (mut parts, mut rests): (Vec<u64>, Vec<(u128, usize)>) = exact
         .enumerate()
-        .map(|(place, exact)| (u64::try_from(exact / total).unwrap_or(count), (exact % total, place)))
+        .map(|(index, exact)| (u64::try_from(exact / total).unwrap_or(count), (exact % total, index)))
         .unzip();
     let left = count - parts.iter().sum::<u64>();
-    rests.sort_by_key(|&(rest, place)| (std::cmp::Reverse(rest), place));
-    for (_, place) in rests.into_iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-        if let Some(part) = parts.get_mut(place) {
+    rests.sort_by_key(|&(rest, index)| (std::cmp::Reverse(rest), index));
+    for (_, index) in rests.into_iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+        if let Some(part) = parts.get_mut(index) {
             *part += 1;
         }
     }

@@ -230,8 +230,8 @@ impl SectorUnits {
     /// The number of a sector.
     fn number(&mut self, sector: u64) -> u32 {
         let line = self.line_number(line(sector));
-        let place = usize::try_from(sector % (LINE_BYTES / SECTOR_BYTES)).unwrap_or(0);
-        let known = self.of_lines.get_mut(line as usize).and_then(|sectors| sectors.get_mut(place));
+        let index = usize::try_from(sector % (LINE_BYTES / SECTOR_BYTES)).unwrap_or(0);
+        let known = self.of_lines.get_mut(line as usize).and_then(|sectors| sectors.get_mut(index));
         if let Some(Some(number)) = known {
             return number.get() - 1;
         }

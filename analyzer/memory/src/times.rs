@@ -74,7 +74,7 @@ type ChunkKey = (u64, u64);
 #[derive(Debug, Default)]
 pub(super) struct TouchedRows {
     /// Positions in `chunks`.
-    places: NumberMap<ChunkKey, u32>,
+    indexes: NumberMap<ChunkKey, u32>,
     /// The rows of each chunk, from 1. 0 before a row is touched.
     pub(super) chunks: Vec<(MemoryObject, u64, [u32; ROWS_OF_CHUNK])>,
     pub(super) all: Vec<TouchedPieces>,
@@ -95,11 +95,11 @@ impl TouchedRows {
         sequence: u32,
     ) {
         let key = (object.number(), chunk);
-        let place = match self.last {
-            Some((last, place)) if last == key => place,
-            _ => self.place(key, object),
+        let index = match self.last {
+            Some((last, index)) if last == key => index,
+            _ => self.index(key, object),
         };
-        let Some((_, _, numbers)) = self.chunks.get_mut(place) else { return };
+        let Some((_, _, numbers)) = self.chunks.get_mut(index) else { return };
         let (first, past) = (pieces.start / ROW, pieces.end.div_ceil(ROW));
         for (number, row) in numbers.iter_mut().zip(0..).take(past).skip(first) {
             if *number == 0 {
@@ -113,26 +113,26 @@ impl TouchedRows {
         }
     }
 
-    fn place(&mut self, key: ChunkKey, object: MemoryObject) -> usize {
+    fn index(&mut self, key: ChunkKey, object: MemoryObject) -> usize {
         let next = position(self.chunks.len());
-        let place = *self.places.entry(key).or_insert(next);
-        if place == next {
+        let index = *self.indexes.entry(key).or_insert(next);
+        if index == next {
             self.chunks.push((object, key.1, [0; ROWS_OF_CHUNK]));
         }
-        self.last = Some((key, place as usize));
-        place as usize
+        self.last = Some((key, index as usize));
+        index as usize
     }
 
     /// Keeps only the sample.
     pub(super) fn retain(&mut self, sampler: HashSampler) {
         let before = std::mem::take(self);
         for (object, chunk, numbers) in before.chunks.into_iter().filter(|known| sampler.keeps(known.1)) {
-            let place = self.place((object.number(), chunk), object);
+            let index = self.index((object.number(), chunk), object);
             for (row, number) in numbers.into_iter().enumerate().filter(|(_, number)| *number > 0) {
                 let Some(known) = before.all.get(number as usize - 1) else { continue };
                 self.all.push(*known);
                 self.count += known.touched.count_ones() as usize;
-                if let Some((_, _, numbers)) = self.chunks.get_mut(place) {
+                if let Some((_, _, numbers)) = self.chunks.get_mut(index) {
                     numbers[row] = position(self.all.len());
                 }
             }
@@ -145,14 +145,14 @@ impl TouchedRows {
         if self.bytes() > MAX_KEPT_BYTES {
             *self = Self::default();
         }
-        self.places.clear();
+        self.indexes.clear();
         self.chunks.clear();
         self.all.clear();
         (self.last, self.count) = (None, 0);
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.places.capacity() * size_of::<(ChunkKey, u32)>()
+        self.indexes.capacity() * size_of::<(ChunkKey, u32)>()
             + self.chunks.capacity() * size_of::<(MemoryObject, u64, [u32; ROWS_OF_CHUNK])>()
             + self.all.capacity() * size_of::<TouchedPieces>()
     }

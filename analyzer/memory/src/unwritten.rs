@@ -107,7 +107,7 @@ impl WrittenMemory {
             Some(Box::new([0; WORDS]))
         });
         let Some(words) = page else { return };
-        for_words(start, count, |place, bits| words[place] |= bits);
+        for_words(start, count, |index, bits| words[index] |= bits);
         if words.iter().all(|word| *word == u64::MAX) {
             *page = None;
             *partial_pages -= 1;
@@ -123,8 +123,8 @@ impl WrittenMemory {
                 Some(None) => (),
                 Some(Some(words)) => {
                     let mut has_all = true;
-                    for_words(low % PAGE_BYTES, end - low, |place, bits| {
-                        has_all &= words[place] & bits == bits;
+                    for_words(low % PAGE_BYTES, end - low, |index, bits| {
+                        has_all &= words[index] & bits == bits;
                     });
                     if !has_all {
                         return false;

@@ -37,8 +37,8 @@ pub(crate) fn is_memory(reason: &str) -> bool {
 /// The class that colours a reason.
 fn class(reason: &str, is_memory: bool) -> String {
     let known = if is_memory { REASONS[0] } else { REASONS[1] };
-    let place = known.iter().position(|known| *known == reason).map_or(0, |place| place + 1);
-    format!("{}{place}", if is_memory { 'm' } else { 's' })
+    let index = known.iter().position(|known| *known == reason).map_or(0, |index| index + 1);
+    format!("{}{index}", if is_memory { 'm' } else { 's' })
 }
 
 /// The pattern of waits for memory, once per page.

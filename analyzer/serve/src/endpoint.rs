@@ -13,13 +13,13 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 /// An address to listen on, with its certificate.
-pub struct ListenEndpoint {
+pub(crate) struct ListenEndpoint {
     /// The address, as given.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// TLS, if a certificate was given.
-    pub tls: Option<TlsAcceptor>,
+    pub(crate) tls: Option<TlsAcceptor>,
     /// True on loopback.
-    pub is_local: bool,
+    pub(crate) is_local: bool,
 }
 
 impl ListenEndpoint {
@@ -28,7 +28,7 @@ impl ListenEndpoint {
     ///
     /// # Errors
     /// Fails if the text is no address, the certificate cannot be read, or an address beyond loopback has none.
-    pub fn from_text(text: &str, args: &ServeArgs, protocols: &[&str]) -> Outcome<Self> {
+    pub(crate) fn from_text(text: &str, args: &ServeArgs, protocols: &[&str]) -> Outcome<Self> {
         let address = address(text)?;
         let tls = match (&args.tls_cert, &args.tls_key) {
             (Some(certificate), Some(key)) => Some(acceptor(certificate, key, protocols)?),
@@ -48,7 +48,7 @@ impl ListenEndpoint {
     ///
     /// # Errors
     /// Fails if the port is taken.
-    pub async fn bound(&self, option: &str) -> Outcome<(TcpListener, SocketAddr)> {
+    pub(crate) async fn bound(&self, option: &str) -> Outcome<(TcpListener, SocketAddr)> {
         let given = self.address;
         let listener = TcpListener::bind(given).await.map_err(|error| {
             let failure = CommandFailure::io(error, format!("listen on {given}"));

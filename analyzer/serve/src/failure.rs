@@ -13,39 +13,39 @@ use crate::wire::ClientWire;
 
 /// A failure with its code.
 #[derive(Debug)]
-pub struct CodedFailure {
+pub(crate) struct CodedFailure {
     state: &'static str,
     failure: CommandFailure,
 }
 
 impl CodedFailure {
     /// A failure with a code of PostgreSQL.
-    pub fn new(state: &'static str, failure: CommandFailure) -> Self {
+    pub(crate) fn new(state: &'static str, failure: CommandFailure) -> Self {
         Self { state, failure }
     }
 
     /// A message and a hint with a code of PostgreSQL.
-    pub fn message(state: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn message(state: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { state, failure: CommandFailure::message(QUERY, message.into()).hint(hint.into()) }
     }
 
     /// Why a statement failed.
-    pub fn from_error(error: AnalyzeError, session: &Session, sql: &str) -> Self {
+    pub(crate) fn from_error(error: AnalyzeError, session: &Session, sql: &str) -> Self {
         Self { state: state(&error), failure: explain_in(error, session, sql) }
     }
 
     /// A statement that no part of the protocol allows.
-    pub fn protocol(message: impl Into<String>) -> Self {
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self { state: "08P01", failure: CommandFailure::message(QUERY, message.into()) }
     }
 
     /// Its code.
-    pub fn state(&self) -> &'static str {
+    pub(crate) fn state(&self) -> &'static str {
         self.state
     }
 
     /// Its message, excerpt and hint.
-    pub fn failure(&self) -> &CommandFailure {
+    pub(crate) fn failure(&self) -> &CommandFailure {
         &self.failure
     }
 

@@ -13,7 +13,7 @@ const MAX_CAPTURES: usize = 1_000;
 ///
 /// # Errors
 /// Fails if a folder cannot be read.
-pub fn captures(given: &[NamedCapture]) -> Outcome<Vec<(Option<String>, CaptureLocation)>> {
+pub(crate) fn captures(given: &[NamedCapture]) -> Outcome<Vec<(Option<String>, CaptureLocation)>> {
     let mut captures: Vec<(Option<String>, CaptureLocation)> = Vec::new();
     for capture in given {
         let files = match &capture.name {

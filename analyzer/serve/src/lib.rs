@@ -1,4 +1,5 @@
-//! `stallmap serve`: captures for clients of PostgreSQL (`--postgres`) and browsers (`--http`), read only.
+//! `stallmap serve`: captures for clients of PostgreSQL (`--postgres`), browsers (`--http`) and Arrow Flight SQL ([`flight`]),
+//! read only. And `stallmap mcp`: the same for agents ([`mcp`]).
 //!
 //! ```text
 //! socket ──> login (TLS, password) ──> connection (simple, prepared) ──> session ──> cells ──> socket
@@ -15,24 +16,26 @@
 mod catalog;
 mod cell;
 mod connection;
-pub mod endpoint;
-pub mod failure;
-pub mod folder;
+mod endpoint;
+mod failure;
+pub mod flight;
+mod folder;
 mod kind;
 mod login;
+pub mod mcp;
 mod message;
 mod parameter;
 mod query;
 mod scram;
-pub mod secret;
+mod secret;
 mod server;
 mod settings;
 mod statement;
-pub mod threads;
-pub mod unknown;
+mod threads;
+mod unknown;
 pub mod web;
 mod wire;
-pub mod work;
+mod work;
 
 use std::sync::Arc;
 

@@ -12,11 +12,11 @@ use stallmap_console::output;
 const VARIABLE: &str = "STALLMAP_PASSWORD";
 
 /// The password of a server, which is a token if the server made it.
-pub struct ServerSecret {
+pub(crate) struct ServerSecret {
     /// The password, 8 bytes or more.
-    pub text: String,
+    pub(crate) text: String,
     /// True if a user chose it. The server never prints it.
-    pub is_given: bool,
+    pub(crate) is_given: bool,
 }
 
 impl ServerSecret {
@@ -24,7 +24,7 @@ impl ServerSecret {
     ///
     /// # Errors
     /// Fails if the file cannot be read, and if the password is too short.
-    pub fn from_args(args: &ServeArgs) -> Outcome<Self> {
+    pub(crate) fn from_args(args: &ServeArgs) -> Outcome<Self> {
         match password(args.password_file.as_deref())? {
             Some(text) => Ok(Self { text, is_given: true }),
             None => Self::random(),
@@ -35,21 +35,21 @@ impl ServerSecret {
     ///
     /// # Errors
     /// Fails if the system has no random numbers.
-    pub fn random() -> Outcome<Self> {
+    pub(crate) fn random() -> Outcome<Self> {
         let bytes: [u8; 16] = random()?;
         let text = bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         Ok(Self { text, is_given: false })
     }
 
     /// The text that the server prints.
-    pub fn shown(&self) -> &str {
+    pub(crate) fn shown(&self) -> &str {
         if self.is_given { "as given" } else { &self.text }
     }
 }
 
 /// The password of a file or of the environment. None if neither is there.
 fn password(file: Option<&Path>) -> Outcome<Option<String>> {
-    let (text, place) = match file {
+    let (text, origin) = match file {
         Some(path) => {
             let read = fs::read_to_string(path);
             let text = read.map_err(|error| {
@@ -64,7 +64,7 @@ fn password(file: Option<&Path>) -> Outcome<Option<String>> {
         },
     };
     if text.len() < 8 {
-        let message = format!("the password of {place} has fewer than 8 characters");
+        let message = format!("the password of {origin} has fewer than 8 characters");
         return Err(CommandFailure::message(USAGE, message)
             .hint("without one, the server prints a random one".to_owned()));
     }
@@ -75,7 +75,7 @@ fn password(file: Option<&Path>) -> Outcome<Option<String>> {
 ///
 /// # Errors
 /// Fails if it has none.
-pub fn random<const N: usize>() -> Outcome<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> Outcome<[u8; N]> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| CommandFailure::message(IO, "the system has no random numbers"))?;

@@ -11,7 +11,7 @@ const THREADS_PER_CORE: usize = 4;
 ///
 /// # Errors
 /// Fails if the system has no threads.
-pub fn query_threads() -> Outcome<Runtime> {
+pub(crate) fn query_threads() -> Outcome<Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Builder::new_multi_thread()
         .enable_all()
@@ -25,6 +25,6 @@ pub fn query_threads() -> Outcome<Runtime> {
 ///
 /// # Errors
 /// Fails if the system has no threads.
-pub fn network_thread() -> Outcome<Runtime> {
+pub(crate) fn network_thread() -> Outcome<Runtime> {
     Builder::new_current_thread().enable_all().build().map_err(no_threads)
 }

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The places of unknown clients.
 #[derive(Debug, Default)]
-pub struct UnknownClients(Mutex<ConnectionCount>);
+pub(crate) struct UnknownClients(Mutex<ConnectionCount>);
 
 #[derive(Debug, Default)]
 struct ConnectionCount {
@@ -32,7 +32,7 @@ struct ConnectionCount {
 
 impl UnknownClients {
     /// A place for a new connection. The oldest loses its own if there are too many.
-    pub fn place(self: &Arc<Self>) -> ConnectionSlot {
+    pub(crate) fn place(self: &Arc<Self>) -> ConnectionSlot {
         let (sender, evicted) = channel();
         let mut places = self.places();
         if places.held.len() >= MAX_UNKNOWN
@@ -56,7 +56,7 @@ impl UnknownClients {
 
 /// The place of one connection, until its client is known.
 #[derive(Debug)]
-pub struct ConnectionSlot {
+pub(crate) struct ConnectionSlot {
     number: u64,
     evicted: Receiver<()>,
     unknown: Arc<UnknownClients>,
@@ -64,7 +64,7 @@ pub struct ConnectionSlot {
 
 impl ConnectionSlot {
     /// The result of work for an unknown client. None if its connection loses its place.
-    pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
             _ = &mut self.evicted => None,
@@ -73,7 +73,7 @@ impl ConnectionSlot {
     }
 
     /// Ready when the connection has lost its place.
-    pub fn poll_evicted(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_evicted(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.evicted.poll_unpin(context).map(|_| ())
     }
 }
@@ -86,7 +86,7 @@ impl Drop for ConnectionSlot {
 
 /// Guesses of passwords and tokens: few at a time, each with a pause, whether its connection waits for that or not.
 #[derive(Debug)]
-pub struct PasswordGuesses(Arc<Semaphore>);
+pub(crate) struct PasswordGuesses(Arc<Semaphore>);
 
 impl Default for PasswordGuesses {
     fn default() -> Self {
@@ -96,20 +96,20 @@ impl Default for PasswordGuesses {
 
 impl PasswordGuesses {
     /// The turn to guess.
-    pub async fn turn(&self) -> GuessTurn {
+    pub(crate) async fn turn(&self) -> GuessTurn {
         GuessTurn { _permit: Arc::clone(&self.0).acquire_owned().await.ok() }
     }
 }
 
 /// One guess.
 #[derive(Debug)]
-pub struct GuessTurn {
+pub(crate) struct GuessTurn {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl GuessTurn {
     /// Waits, after a wrong one.
-    pub async fn wrong(self) {
+    pub(crate) async fn wrong(self) {
         let pause = tokio::spawn(async move {
             sleep(PAUSE).await;
             drop(self);

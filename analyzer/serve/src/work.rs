@@ -19,18 +19,18 @@ use tokio::task::{AbortHandle, JoinHandle};
 use crate::failure::CodedFailure;
 
 /// The code of a query that was ended.
-pub const TOO_LONG: &str = "57014";
+pub(crate) const TOO_LONG: &str = "57014";
 
 /// Work on the threads for queries, which ends when no client waits for it.
 #[derive(Debug)]
-pub struct QueryTask<T> {
+pub(crate) struct QueryTask<T> {
     handle: JoinHandle<T>,
     stop: TaskStop,
 }
 
 /// The end of a task from outside.
 #[derive(Clone, Debug)]
-pub struct TaskStop {
+pub(crate) struct TaskStop {
     /// Ends it at its next pause.
     abort: AbortHandle,
     /// Ends its planning, which has no pause.
@@ -39,7 +39,7 @@ pub struct TaskStop {
 
 impl TaskStop {
     /// Ends the task.
-    pub fn now(&self) {
+    pub(crate) fn now(&self) {
         self.ending.end();
         self.abort.abort();
     }
@@ -47,7 +47,7 @@ impl TaskStop {
 
 impl<T: Send + 'static> QueryTask<T> {
     /// Starts work.
-    pub fn start(threads: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
+    pub(crate) fn start(threads: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
         let ending = StatementEnd::default();
         let handle = threads.spawn(ending.clone().within(work));
         let stop = TaskStop { abort: handle.abort_handle(), ending };
@@ -60,12 +60,12 @@ impl<T> QueryTask<T> {
     ///
     /// # Errors
     /// Fails if it panicked.
-    pub async fn result(&mut self) -> Result<T, CodedFailure> {
+    pub(crate) async fn result(&mut self) -> Result<T, CodedFailure> {
         (&mut self.handle).await.map_err(|_| defect())
     }
 
     /// Its end from outside.
-    pub fn stop(&self) -> TaskStop {
+    pub(crate) fn stop(&self) -> TaskStop {
         self.stop.clone()
     }
 }
@@ -77,7 +77,7 @@ impl<T> Drop for QueryTask<T> {
 }
 
 /// The end of a query's task by a panic.
-pub fn defect() -> CodedFailure {
+pub(crate) fn defect() -> CodedFailure {
     CodedFailure::message(
         "XX000",
         "internal error in the query",
@@ -86,7 +86,7 @@ pub fn defect() -> CodedFailure {
 }
 
 /// The end of a query by its time.
-pub fn over(longest: Duration) -> CodedFailure {
+pub(crate) fn over(longest: Duration) -> CodedFailure {
     let message = format!("the query ran longer than {:.1} s", longest.as_secs_f64());
     CodedFailure::message(
         TOO_LONG,
@@ -99,7 +99,7 @@ pub fn over(longest: Duration) -> CodedFailure {
 ///
 /// # Errors
 /// Fails unless there is one.
-pub fn single(text: &str) -> Result<&str, CodedFailure> {
+pub(crate) fn single(text: &str) -> Result<&str, CodedFailure> {
     match statements::split(text).as_slice() {
         [sql] => Ok(sql),
         [] => Err(CodedFailure::message(
@@ -116,7 +116,7 @@ pub fn single(text: &str) -> Result<&str, CodedFailure> {
 ///
 /// # Errors
 /// Fails if the plan changes anything, or cannot run.
-pub async fn started(
+pub(crate) async fn started(
     session: &Session,
     plan: LogicalPlan,
 ) -> Result<SendableRecordBatchStream, AnalyzeError> {

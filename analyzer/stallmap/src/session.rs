@@ -51,17 +51,11 @@ use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
 use stallmap_code::CaptureCode;
-use stallmap_code::table::{CodeTable, CodeTableKind};
-use stallmap_engine::analyses::{self, AnalysisTable};
-use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart};
-use stallmap_engine::exec::RowGrain;
-use stallmap_engine::table::{CaptureEngine, DerivedTable, ParameterTables, PlacesTable};
-use stallmap_steps::critical::table::{CriticalPaths, CriticalTable, CriticalTableKind};
-use stallmap_steps::row::LaunchPhase;
-use stallmap_steps::table::PhaseTable;
+use stallmap_engine::table::CaptureEngine;
 use stallmap_tables::captured::{CapturedTable, TablePresence};
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::CaptureLocation;
+use stallmap_tables::provider::DerivedTable;
 use stallmap_tables::tasks::{self, RunningTasks, is_out_of_memory};
 pub use stallmap_tables::work::SessionWork;
 
@@ -98,6 +92,8 @@ pub struct OpenCapture {
     pub reader: CaptureReader,
     /// Its tables by name.
     pub tables: BTreeMap<String, Arc<CapturedTable>>,
+    /// Tables that no capture holds: they are computed on demand.
+    derived: Vec<TableDef>,
     store: Arc<ViewStore>,
 }
 
@@ -177,11 +173,10 @@ impl Session {
             }
             let schema = PlannedSchema::new(session.state_in(&name), views, Arc::clone(&store))?;
             let code = Arc::new(CaptureCode::new(reader.clone(), resources.cache.clone()));
-            register_tables(schema.as_ref(), &tables, &code)?;
-            register_code(schema.as_ref(), &code)?;
+            let derived = register_tables(schema.as_ref(), &tables, &code)?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
             schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
-            session.captures.push(OpenCapture { name, reader, tables, store });
+            session.captures.push(OpenCapture { name, reader, tables, derived, store });
         }
         catalog.register_schema(EVERY, Arc::new(UnionSchema::new(schemas)))?;
         Ok(session)
@@ -465,7 +460,7 @@ impl OpenCapture {
             presence: table.presence(),
             is_derived: false,
         });
-        captured.chain(derived().map(|definition| self.derived_info(&definition)))
+        captured.chain(self.derived.iter().map(|definition| self.derived_info(definition)))
     }
 
     fn derived_info(&self, definition: &TableDef) -> TableInfo {
@@ -483,19 +478,6 @@ impl OpenCapture {
             is_derived: true,
         }
     }
-}
-
-/// The tables that no capture holds: they are computed on demand.
-fn derived() -> impl Iterator<Item = TableDef> {
-    let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, AccessShape::TABLE];
-    engine
-        .into_iter()
-        .chain(ParameterTables::ALL.map(ParameterTables::table))
-        .chain(analyses::AnalysisKind::ALL.map(analyses::AnalysisKind::table))
-        .chain(CodeTableKind::ALL.map(CodeTableKind::table))
-        .chain([LaunchPhase::TABLE])
-        .chain(CriticalTableKind::ALL.map(CriticalTableKind::table))
-        .chain([CaptureTable::TABLE])
 }
 
 /// Names that SQL reads without quotes.
@@ -530,58 +512,38 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
     }
 }
 
-/// The tables of a capture's code.
-fn register_code(schema: &dyn SchemaProvider, code: &Arc<CaptureCode>) -> Result<(), AnalyzeError> {
-    for kind in CodeTableKind::ALL {
-        let table = CodeTable::new(Arc::clone(code), kind);
-        schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
-    }
-    Ok(())
-}
-
-/// The phases of a capture's launches, and the critical paths of its steps.
-fn register_steps(
-    schema: &dyn SchemaProvider,
-    tables: &BTreeMap<String, Arc<CapturedTable>>,
-) -> Result<(), AnalyzeError> {
-    let table = |name: &str| tables.get(name).cloned();
-    let Some(phases) = PhaseTable::new(table).map(Arc::new) else { return Ok(()) };
-    schema.register_table(LaunchPhase::TABLE.name.to_owned(), Arc::clone(&phases) as _)?;
-    let paths = CriticalPaths::new(phases, table).map(Arc::new);
-    for (paths, kind) in paths.iter().flat_map(|paths| CriticalTableKind::ALL.map(|kind| (paths, kind))) {
-        let table = CriticalTable::new(Arc::clone(paths), kind);
-        schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
-    }
-    Ok(())
-}
-
-/// The tables of a capture and those derived from them.
+/// Adds the tables of a capture to its schema, and those derived from them. Returns the latter.
 fn register_tables(
     schema: &dyn SchemaProvider,
     tables: &BTreeMap<String, Arc<CapturedTable>>,
     code: &Arc<CaptureCode>,
-) -> Result<(), AnalyzeError> {
+) -> Result<Vec<TableDef>, AnalyzeError> {
     for (name, table) in tables {
         schema.register_table(name.clone(), Arc::clone(table) as _)?;
     }
+    let mut derived = Vec::new();
+    for table in derived_tables(tables, code) {
+        derived.push(table.table());
+        schema.register_table(table.table().name.to_owned(), Arc::new(table))?;
+    }
     let listing = stallmap_tables::listing::listing(tables.values())?;
+    derived.push(CaptureTable::TABLE);
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
-    register_steps(schema, tables)?;
-    let Some(engine) = CaptureEngine::new(|name| tables.get(name).cloned()).map(Arc::new) else {
-        return Ok(());
-    };
-    engine.set_code(Arc::new(CodeTable::new(Arc::clone(code), CodeTableKind::BarrierStep)));
-    for grain in [RowGrain::Request, RowGrain::Instruction, RowGrain::Shape] {
-        let table = DerivedTable::new(Arc::clone(&engine), grain);
-        schema.register_table(grain.table().name.to_owned(), Arc::new(table))?;
+    Ok(derived)
+}
+
+/// The tables that are computed from those of a capture.
+fn derived_tables(
+    tables: &BTreeMap<String, Arc<CapturedTable>>,
+    code: &Arc<CaptureCode>,
+) -> Vec<DerivedTable> {
+    let table = |name: &str| tables.get(name).cloned();
+    let mut derived = Vec::new();
+    if let Some(engine) = CaptureEngine::new(table).map(Arc::new) {
+        engine.set_code(Arc::new(stallmap_code::table::barrier_steps(code)));
+        derived.extend(engine.tables());
     }
-    for kind in analyses::AnalysisKind::ALL {
-        let table = AnalysisTable::new(Arc::clone(&engine), kind);
-        schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
-    }
-    for places in ParameterTables::ALL {
-        let table = PlacesTable::new(Arc::clone(&engine), places);
-        schema.register_table(places.table().name.to_owned(), Arc::new(table))?;
-    }
-    Ok(())
+    derived.extend(stallmap_code::table::tables(code));
+    derived.extend(stallmap_steps::critical::table::tables(table).into_iter().flatten());
+    derived
 }

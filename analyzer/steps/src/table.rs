@@ -4,50 +4,35 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::datasource::TableType;
-use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
-use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use stallmap_schema::id::{KernelId, RunId};
-use stallmap_schema::table::TableRow as _;
+use stallmap_schema::table::{TableDef, TableRow as _};
 use stallmap_tables::captured::CapturedTable;
-use stallmap_tables::column::wrong;
 use stallmap_tables::derived::OpenWord;
-use stallmap_tables::plain;
+use stallmap_tables::provider::{DerivedRows, DerivedScan, RowCount, captured, read_all};
 use tokio::sync::OnceCell;
 
 use super::period::{self, StepCuts};
 use super::phases::{SequencePhase, SetupPart, phases};
-use super::read::{LaunchKey, PhaseSources, SOURCES, SequenceProcess, processes};
+use super::read::{LaunchKey, SOURCES, SequenceProcess, processes};
 use super::recorded::{by_optimizer, by_ranges};
 use super::row::LaunchPhase;
 use super::sequence::{LaunchSequence, SequenceLaunch};
 
 /// The phases of a capture's launches.
 #[derive(Debug)]
-pub struct PhaseTable {
+pub struct PhaseRows {
     /// The tables that [`SOURCES`] names, in its order.
     sources: [Arc<CapturedTable>; SOURCES.len()],
-    schema: SchemaRef,
     rows: OnceCell<RecordBatch>,
 }
 
-impl PhaseTable {
+impl PhaseRows {
     /// Over the tables of a capture, found by name.
     pub fn new(table: impl Fn(&str) -> Option<Arc<CapturedTable>>) -> Option<Self> {
-        let sources: Option<Vec<_>> = SOURCES.iter().map(|(name, _)| table(name)).collect();
-        let sources = sources?.try_into().ok()?;
-        Some(Self { sources, schema: plain(&LaunchPhase::TABLE.schema()), rows: OnceCell::new() })
-    }
-
-    /// Number of rows: one for each launch.
-    pub fn row_count(&self) -> Option<usize> {
-        let [launch, ..] = &self.sources;
-        usize::try_from(launch.rows()).ok()
+        Some(Self { sources: captured(&SOURCES, table)?, rows: OnceCell::new() })
     }
 
     /// Its rows.
@@ -56,16 +41,12 @@ impl PhaseTable {
     }
 
     fn rows(&self) -> Result<RecordBatch> {
-        let read = self.sources.iter().zip(SOURCES).map(|(table, (_, columns))| table.read(columns));
-        let sources: Vec<RecordBatch> = read.collect::<Result<_>>()?;
-        let sources: PhaseSources = sources.try_into().map_err(|_| wrong("sources"))?;
         let mut rows = Vec::new();
-        for (run, process) in processes(&sources)? {
+        for (run, process) in processes(&read_all(&self.sources, &SOURCES)?)? {
             rows.extend(rows_of(run, process));
         }
         rows.sort_unstable_by_key(|row| row.kernel_id.0);
-        let batch = LaunchPhase::batch(rows)?;
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?)
+        Ok(LaunchPhase::batch(rows)?)
     }
 }
 
@@ -108,23 +89,18 @@ fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
 }
 
 #[async_trait]
-impl TableProvider for PhaseTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl DerivedRows for PhaseRows {
+    fn table(&self) -> TableDef {
+        LaunchPhase::TABLE
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    /// One for each launch.
+    fn row_count(&self) -> RowCount {
+        let [launch, ..] = &self.sources;
+        RowCount::Unknown.or(usize::try_from(launch.rows()).ok())
     }
 
-    async fn scan(
-        &self,
-        _state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = self.batch().await?;
-        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
+    async fn plan(&self, scan: DerivedScan<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+        scan.over(&[self.batch().await?])
     }
 }

@@ -29,7 +29,6 @@ use parquet::arrow::arrow_reader::{
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
 use stallmap_check::{chained, check_keys};
-use stallmap_schema::capture::numbering::IdNumbering;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::{bounds, pages};
 use stallmap_schema::contained::contained;
@@ -39,7 +38,6 @@ use super::claims;
 use super::column;
 use super::cuts::{self, ValueRange};
 use super::reader::TableBytes;
-use super::renumber::ColumnRenumbering;
 use crate::error::{TableError, failed, unreadable};
 
 /// The object store named by scans. Nothing is read through it: each table provides its own bytes.
@@ -64,9 +62,6 @@ pub struct CapturedTable {
     sort: Vec<&'static str>,
     statistics: Statistics,
     presence: TablePresence,
-    renumbering: Option<ColumnRenumbering>,
-    /// True if the file's schema is the table's own.
-    is_as_file: bool,
     /// Assumptions of queries about the file, checked before its first row is read.
     vetted: OnceLock<Result<(), String>>,
 }
@@ -125,22 +120,11 @@ impl CapturedTable {
             name: name.to_owned(),
             sort,
             file: TableBytes { bytes, metadata },
-            is_as_file: schema == *loaded.schema(),
             schema,
             statistics: claims::estimated(statistics),
             presence: TablePresence::Held,
-            renumbering: None,
             vetted: OnceLock::new(),
         })
-    }
-
-    /// The table of a capture of format 1, with new numbers.
-    pub(super) fn renumbered(mut self, numbering: &Arc<IdNumbering>) -> Self {
-        self.renumbering = ColumnRenumbering::for_table(&self.name, numbering);
-        if let Some(renumbering) = &self.renumbering {
-            self.statistics = renumbering.statistics(&self.schema, self.statistics);
-        }
-        self
     }
 
     /// A declared table without rows.
@@ -258,9 +242,7 @@ impl CapturedTable {
                 None => Ok(new_null_array(field.data_type(), batch.num_rows())),
             };
             let columns: Result<Vec<_>, _> = schema.fields().iter().map(column).collect();
-            let batch = RecordBatch::try_new(Arc::clone(schema), columns?)?;
-            let renumbering = self.renumbering.as_ref();
-            batches.push(renumbering.map(|renumbering| renumbering.batch(&batch)).unwrap_or(Ok(batch))?);
+            batches.push(RecordBatch::try_new(Arc::clone(schema), columns?)?);
         }
         Ok(concat_batches(schema, &batches)?)
     }
@@ -331,12 +313,9 @@ impl CapturedTable {
     /// The condition that a row is in a piece, on the table's columns.
     fn within(&self, part: &ValueRange) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         let Some(name) = self.sort.first() else { return Ok(None) };
-        let number = |old: u64| {
-            let renumbering = self.renumbering.as_ref();
-            renumbering.map_or(old, |renumbering| renumbering.new_number(name, old))
-        };
-        let bound = |operator: Operator, old: Option<u64>| {
-            old.map(|old| binary(col(name, &self.schema)?, operator, lit(number(old)), &self.schema))
+        let bound = |operator: Operator, value: Option<u64>| {
+            value
+                .map(|value| binary(col(name, &self.schema)?, operator, lit(value), &self.schema))
                 .transpose()
         };
         Ok(match (bound(Operator::GtEq, part.from)?, bound(Operator::Lt, part.to)?) {
@@ -358,9 +337,7 @@ impl CapturedTable {
         let mut source = ParquetSource::new(Arc::clone(&self.schema))
             .with_table_parquet_options(TableParquetOptions { global, ..TableParquetOptions::default() })
             .with_parquet_file_reader_factory(Arc::new(self.file.clone()));
-        // Where the schemas are equal and nothing is filtered, DataFusion does not call the adapter.
-        let needs_adapter = self.renumbering.is_some() && self.is_as_file;
-        if let Some(predicate) = predicate.or_else(|| needs_adapter.then(|| lit(true))) {
+        if let Some(predicate) = predicate {
             source = source.with_predicate(predicate);
         }
         let (ranges, partitioning) = match division {
@@ -381,7 +358,6 @@ impl CapturedTable {
             .with_output_partitioning(partitioning)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
-            .with_expr_adapter(self.renumbering.clone().map(|renumbering| Arc::new(renumbering) as _))
             .build();
         Ok(DataSourceExec::from_data_source(config))
     }

@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use parquet::basic::Compression;
-use stallmap_joins::texts::{held_bytes, owned};
+use stallmap_planning::texts::{held_bytes, owned};
 
 use crate::packed::{self, ParquetEncoder};
 

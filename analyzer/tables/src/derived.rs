@@ -30,7 +30,7 @@ pub const OF_ACCESSES: [&str; 18] = [
 ];
 
 /// A value of an open enum: values of later releases pass through unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OpenWord(pub Arc<str>);
 
 impl ColumnCell for OpenWord {

@@ -2,25 +2,23 @@
 //! become errors of the query that name the table, as do errors of the decoder and rows in another order than stated.
 //! Rows that a scan has read count as work that is done.
 
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use parquet::errors::ParquetError;
+use stallmap_planning::pass::{PassExec, RowPass};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::contained::contained_future;
@@ -35,7 +33,7 @@ const CONDITION: &str = "Error evaluating filter predicate";
 /// The reason of rows in another order than their table's.
 const UNSORTED: &str = "its rows are not in its order";
 
-/// Inserts a [`GuardExec`] above each scan, after all other rules.
+/// Inserts a [`GuardPass`] above each scan, after all other rules.
 #[derive(Debug)]
 pub struct GuardScans;
 
@@ -43,8 +41,8 @@ impl PhysicalOptimizerRule for GuardScans {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let guard = |plan: Arc<dyn ExecutionPlan>| {
             let Some(scan) = plan.downcast_ref::<DataSourceExec>() else { return Ok(Transformed::no(plan)) };
-            let captured = captured(scan);
-            Ok(Transformed::yes(Arc::new(GuardExec { captured, input: plan }) as _))
+            let pass = GuardPass { captured: captured(scan) };
+            Ok(Transformed::yes(PassExec::over(plan, pass)))
         };
         plan.transform_up(guard).data()
     }
@@ -94,65 +92,26 @@ fn captured(scan: &DataSourceExec) -> Option<ScannedTable> {
 
 /// Passes its input's batches on. A panic of the input, or a value beyond its bound, ends the query with an error.
 #[derive(Debug)]
-struct GuardExec {
+struct GuardPass {
     captured: Option<ScannedTable>,
-    input: Arc<dyn ExecutionPlan>,
 }
 
-impl DisplayAs for GuardExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GuardExec")
-    }
-}
-
-impl ExecutionPlan for GuardExec {
+impl RowPass for GuardPass {
     fn name(&self) -> &'static str {
         "GuardExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn apply_expressions(
+    fn pass(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input =
-            children.pop().ok_or_else(|| DataFusionError::Internal("GuardExec has one child".into()))?;
-        Ok(Arc::new(Self { captured: self.captured.clone(), input }))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let mut task = self.task(&context);
-        let input = self.input.execute(partition, context)?;
+        scan: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let mut task = self.task(scan, &context);
+        let input = scan.execute(partition, context)?;
         let schema = input.schema();
         let (captured, mut row) = (self.captured.clone(), 0);
-        let mut order = captured.as_ref().and_then(|_| StreamOrder::from_plan(&self.input));
+        let mut order = captured.as_ref().and_then(|_| StreamOrder::from_plan(scan));
         let checked = move |batch: Result<RecordBatch>| {
             let batch = batch.map_err(|error| match &captured {
                 Some(captured) => captured.explain(error),
@@ -190,11 +149,11 @@ impl ExecutionPlan for GuardExec {
     }
 }
 
-impl GuardExec {
+impl GuardPass {
     /// The scan of a partition as work. None if its session counts none.
-    fn task(&self, context: &TaskContext) -> Option<WorkTask> {
+    fn task(&self, scan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Option<WorkTask> {
         let work = context.session_config().get_extension::<SessionWork>()?;
-        let partitions = self.properties().partitioning.partition_count().max(1);
+        let partitions = scan.output_partitioning().partition_count().max(1);
         Some(work.scan(self.captured.as_ref()?.rows / partitions as u64))
     }
 }

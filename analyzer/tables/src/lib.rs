@@ -17,9 +17,9 @@ mod order;
 pub mod packed;
 pub mod parameters;
 pub mod pool;
+pub mod provider;
 mod reader;
 pub mod remote;
-mod renumber;
 pub mod spread;
 pub mod tasks;
 pub mod words;
@@ -45,13 +45,11 @@ pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable
     for table in reader.tables().iter().filter(|table| !stored::is_table(&table.name)) {
         files.insert(table.name.clone(), reader.table_entry(&table.name)?.clone());
     }
-    let numbering = reader.numbering()?;
     let held: BTreeSet<String> = files.keys().cloned().collect();
     let mut tables = BTreeMap::new();
     for definition in stallmap_schema::tables::ALL {
         let table = if let Some(bytes) = files.remove(definition.name) {
-            let table = CapturedTable::open(definition.name, Some(definition), bytes)?;
-            if let Some(numbering) = numbering { table.renumbered(numbering) } else { table }
+            CapturedTable::open(definition.name, Some(definition), bytes)?
         } else {
             let is_missing = stallmap_schema::tables::is_missing(definition.name, |name| held.contains(name));
             let presence = if is_missing { TablePresence::Missing } else { TablePresence::Unknown };
@@ -66,11 +64,10 @@ pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable
     Ok(tables)
 }
 
-/// One table of a capture, without rows if the capture lacks it. None for any other name, and in a capture whose
-/// numbers change while it is read.
+/// One table of a capture, without rows if the capture lacks it. None for any other name.
 pub fn open_one(reader: &CaptureReader, name: &str) -> Result<Option<CapturedTable>, TableError> {
     let is_held = reader.tables().iter().any(|table| table.name == name);
-    if stored::is_table(name) || reader.is_renumbered() {
+    if stored::is_table(name) {
         return Ok(None);
     }
     match definition(name) {

@@ -42,7 +42,7 @@ impl LaunchParameters {
         let words = (0..).zip(self.0.get(&kernel_id)?.iter().copied());
         let within = words.filter(|(_, word)| (first..=last).contains(word));
         let nearest = within.min_by_key(|(_, word)| (*word > address, word.abs_diff(address)));
-        nearest.map(|(place, _)| place)
+        nearest.map(|(index, _)| index)
     }
 
     /// The distance from an address of one launch to that of another: of the word that points to it, or none if no word
@@ -50,8 +50,8 @@ impl LaunchParameters {
     pub fn distance(&self, from: u64, to: u64, word: Option<u32>) -> Option<u64> {
         let (from, to) = (self.0.get(&from)?, self.0.get(&to)?);
         let Some(word) = word else { return Some(0) };
-        let place = usize::try_from(word).ok()?;
-        Some(to.get(place)?.wrapping_sub(*from.get(place)?))
+        let index = usize::try_from(word).ok()?;
+        Some(to.get(index)?.wrapping_sub(*from.get(index)?))
     }
 }
 

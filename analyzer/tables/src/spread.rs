@@ -17,11 +17,11 @@ pub fn addresses(map: &TensorMap) -> Vec<u64> {
     for (&size, stride) in map.sizes.iter().zip(strides) {
         let taken = size.clamp(1, *count);
         // The middles of equal parts, or all elements if they are few.
-        let places = (0..taken).map(|part| {
-            let place = u128::from(2 * part + 1) * u128::from(size) / u128::from(2 * taken);
-            u64::try_from(place).unwrap_or(0).wrapping_mul(stride)
+        let offsets = (0..taken).map(|part| {
+            let offset = u128::from(2 * part + 1) * u128::from(size) / u128::from(2 * taken);
+            u64::try_from(offset).unwrap_or(0).wrapping_mul(stride)
         });
-        addresses = places
+        addresses = offsets
             .flat_map(|distance| addresses.iter().map(move |address| address.wrapping_add(distance)))
             .collect();
     }
@@ -30,20 +30,17 @@ pub fn addresses(map: &TensorMap) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use stallmap_schema::id::{Address, KernelId};
+    use stallmap_schema::id::Address;
 
     use super::*;
 
     fn map(sizes: &[u64], strides: &[u64]) -> TensorMap {
         TensorMap {
-            kernel_id: KernelId(0),
-            parameter_offset: 0,
             address: Address(1000),
             sizes: sizes.to_vec(),
             strides: strides.to_vec(),
-            box_sizes: Vec::new(),
-            element_type: None,
             element_bytes: Some(2),
+            ..TensorMap::default()
         }
     }
 

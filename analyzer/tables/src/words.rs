@@ -15,7 +15,7 @@ impl InternedWords {
     }
 
     fn code(&mut self, word: &str) -> u8 {
-        let place = self.words.iter().position(|known| known.0.as_ref() == word).unwrap_or_else(|| {
+        let index = self.words.iter().position(|known| known.0.as_ref() == word).unwrap_or_else(|| {
             if self.words.len() < usize::from(u8::MAX) {
                 self.words.push(OpenWord(word.into()));
                 self.words.len() - 1
@@ -23,7 +23,7 @@ impl InternedWords {
                 self.words.len()
             }
         });
-        u8::try_from(place).unwrap_or(u8::MAX)
+        u8::try_from(index).unwrap_or(u8::MAX)
     }
 
     /// The value of a number.

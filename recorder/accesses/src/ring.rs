@@ -2,8 +2,8 @@
 //!
 //! The device side and the protocol are in `device/access.cu`. All launches of a context share the ring, on whatever
 //! stream they run: each record carries its launch's [`LaunchTag`]. The reader thread learns of launches before they start
-//! ([`Ring::arm`]). It walks complete records, copies them to their launches, and publishes how far the GPU may write.
-//! Behind each launch, in its stream, a word in pinned memory is set ([`Ring::submitted`]): the launch has ended, and
+//! ([`AccessRing::arm`]). It walks complete records, copies them to their launches, and publishes how far the GPU may write.
+//! Behind each launch, in its stream, a word in pinned memory is set ([`AccessRing::submitted`]): the launch has ended, and
 //! its records lie in the ring. The launch path waits neither for the GPU nor for another launch, and nothing is lost.
 #![expect(unsafe_code, reason = "memory shared with the GPU")]
 #![expect(
@@ -113,7 +113,7 @@ pub struct LaunchRecordPlan<'a> {
 }
 
 /// A ring of one context.
-pub struct Ring {
+pub struct AccessRing {
     /// The control block in device memory.
     control: u64,
     /// A `LaunchControl` for each tag, in device memory.
@@ -132,10 +132,10 @@ pub struct Ring {
     shared: Arc<ReaderShared>,
 }
 
-impl Ring {
+impl AccessRing {
     /// Makes the ring of a context and starts its reader.
-    pub fn new(place: RingContext, config: &Config) -> Result<Self, String> {
-        let RingContext { api, context, stream } = place;
+    pub fn new(gpu: RingContext, config: &Config) -> Result<Self, String> {
+        let RingContext { api, context, stream } = gpu;
         let slot_count = (config.buffer_bytes / SLOT_BYTES as u64).next_power_of_two().max(FEWEST_SLOTS);
         let slots = zeroed(api, context, slot_count as usize * SLOT_BYTES)?;
         // The tail and the flag have cache lines of their own.
@@ -152,9 +152,9 @@ impl Ring {
             drops: u32::from(config.when_full == FullBufferAction::Drop),
             ..RingControl::default()
         };
-        copy(place, control as u64, &[initial])?;
+        copy(gpu, control as u64, &[initial])?;
         let each: Vec<LaunchControl> = (0..TAGS).map(|tag| launch_control(control as u64, tag)).collect();
-        copy(place, launches as u64, &each)?;
+        copy(gpu, launches as u64, &each)?;
         // Launches on other streams must find it: the only wait, once for a context.
         // SAFETY: the stream is the launch's own.
         check(unsafe { (api.synchronize)(stream) })?;
@@ -187,16 +187,16 @@ impl Ring {
     /// armed.
     pub fn arm(
         &mut self,
-        place: RingContext,
+        gpu: RingContext,
         row: LaunchRun,
         plan: LaunchRecordPlan,
     ) -> Result<ArmedLaunch, (Box<LaunchRun>, String)> {
         let ordinals = row.ordinal..row.ordinal + 1;
-        let ready = self.count(place, plan.counted, ordinals).and_then(|control| {
+        let ready = self.count(gpu, plan.counted, ordinals).and_then(|control| {
             let tag = self.take_tags(1)?;
             let control = LaunchControl { block_stride: plan.block_stride, ..control };
             let differs = plan.block_stride != 1 || self.drops || plan.counted.is_some();
-            self.write(place, tag, 1, control, differs)?;
+            self.write(gpu, tag, 1, control, differs)?;
             Ok(tag)
         });
         let tag = match ready {
@@ -213,17 +213,17 @@ impl Ring {
     /// are counted, the first has the ordinal `first`.
     pub fn arm_graph(
         &mut self,
-        place: RingContext,
+        gpu: RingContext,
         exec: usize,
         nodes: u32,
         counted: Option<&[DeviceRange]>,
         first: u64,
     ) -> Result<ArmedLaunch, String> {
         let count = self.nodes.get(&exec).map_or(0, NodeTable::len).max(nodes);
-        let control = self.count(place, counted, first..first.saturating_add(count.into()))?;
+        let control = self.count(gpu, counted, first..first.saturating_add(count.into()))?;
         let control = LaunchControl { record_limit: control.record_limit.saturating_mul(count), ..control };
         let tag = self.take_tags(count)?;
-        self.prepare_graph(place, exec, tag, count, control)?;
+        self.prepare_graph(gpu, exec, tag, count, control)?;
         let counts = counted.is_some();
         self.start(StartedLaunch { tag, first, count, rows: Vec::new(), gathers: false, counts });
         Ok(self.armed(tag))
@@ -233,7 +233,7 @@ impl Ring {
     /// cannot be recorded.
     pub fn add_node(
         &mut self,
-        place: RingContext,
+        gpu: RingContext,
         (exec, armed): (usize, &ArmedLaunch),
         grid: u64,
         (block_stride, position): (u32, u32),
@@ -242,7 +242,7 @@ impl Ring {
         let Some(nodes) = self.nodes.get_mut(&exec) else {
             return Err((Box::new(row), "its graph is not known".to_owned()));
         };
-        match nodes.place(place, grid, block_stride, position) {
+        match nodes.place(gpu, grid, block_stride, position) {
             Ok(offset) => {
                 self.shared.change(|work| work.add(armed.tag, offset, row));
                 Ok(())
@@ -252,8 +252,8 @@ impl Ring {
     }
 
     /// Lets the kernel that the grid of this number runs record nothing in a launch of a graph.
-    pub fn skip_node(&mut self, place: RingContext, exec: usize, grid: u64) -> Result<(), String> {
-        self.nodes.get_mut(&exec).map_or(Ok(()), |nodes| nodes.skip(place, grid))
+    pub fn skip_node(&mut self, gpu: RingContext, exec: usize, grid: u64) -> Result<(), String> {
+        self.nodes.get_mut(&exec).map_or(Ok(()), |nodes| nodes.skip(gpu, grid))
     }
 
     /// Forgets an executable graph, whose handle may be used again.
@@ -318,14 +318,14 @@ impl Ring {
 
     fn prepare_graph(
         &mut self,
-        place: RingContext,
+        gpu: RingContext,
         exec: usize,
         tag: LaunchTag,
         count: u32,
         control: LaunchControl,
     ) -> Result<(), String> {
         if self.nodes.get(&exec).is_none_or(|nodes| nodes.room() < count) {
-            match NodeTable::new(place, count) {
+            match NodeTable::new(gpu, count) {
                 Ok(nodes) => self.nodes.insert(exec, nodes),
                 Err(error) => {
                     self.tags.release(tag, count);
@@ -335,13 +335,13 @@ impl Ring {
         }
         let Some(nodes) = self.nodes.get(&exec) else { return Ok(()) };
         let control = LaunchControl { nodes: nodes.address(), node_mask: nodes.mask(), ..control };
-        self.write(place, tag, count, control, true)
+        self.write(gpu, tag, count, control, true)
     }
 
     /// Updates the control block of a launch with `count` tags, if it must change. Where that fails, they are free.
     fn write(
         &mut self,
-        place: RingContext,
+        gpu: RingContext,
         tag: LaunchTag,
         count: u32,
         control: LaunchControl,
@@ -351,7 +351,7 @@ impl Ring {
         if differs || *changed {
             *changed = differs;
             let address = self.launches + u64::from(tag.0) * size_of::<LaunchControl>() as u64;
-            let written = copy(place, address, &[LaunchControl { tag: tag.0, ..control }]);
+            let written = copy(gpu, address, &[LaunchControl { tag: tag.0, ..control }]);
             if written.is_err() {
                 self.tags.release(tag, count);
             }
@@ -367,11 +367,11 @@ fn launch_control(ring: u64, tag: u32) -> LaunchControl {
 }
 
 /// Copies values to device memory, in the order of the stream.
-fn copy<T: Copy>(place: RingContext, target: u64, values: &[T]) -> Result<(), String> {
+fn copy<T: Copy>(gpu: RingContext, target: u64, values: &[T]) -> Result<(), String> {
     let target = std::ptr::with_exposed_provenance_mut(target as usize);
     // SAFETY: the target has room for the values, and the call copies them before it returns.
     check(unsafe {
-        (place.api.copy_to_device)(target, values.as_ptr().cast(), size_of_val(values), place.stream)
+        (gpu.api.copy_to_device)(target, values.as_ptr().cast(), size_of_val(values), gpu.stream)
     })
 }
 

@@ -20,7 +20,7 @@ use stallmap_sys::sanitizer::{
 
 use crate::kinds::LaunchKinds;
 use crate::patch::{self, PatchSource};
-use crate::ring::{Ring, RingContext, SnapshotCopier};
+use crate::ring::{AccessRing, RingContext, SnapshotCopier};
 use crate::timing::BlockTimer;
 use bundle::SessionBundles;
 use modules::LoadedModule;
@@ -63,7 +63,7 @@ type HandleKey = usize;
 
 #[derive(Default)]
 struct SanitizerState {
-    rings: BTreeMap<HandleKey, Ring>,
+    rings: BTreeMap<HandleKey, AccessRing>,
     /// Means to copy counts, by context. `None` once its ring has them, or where there can be none.
     copiers: BTreeMap<HandleKey, Option<SnapshotCopier>>,
     /// Contexts in which the patches could be loaded.

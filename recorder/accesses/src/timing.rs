@@ -339,8 +339,8 @@ impl BlockTimer {
     fn next_ended(&self) -> Option<TimedLaunch> {
         let mut queue = self.lock();
         let has_ended = |launch: &TimedLaunch| self.word(launch.word).load(Ordering::Acquire) != 0;
-        let place = queue.waiting.iter().position(has_ended)?;
-        Some(queue.waiting.remove(place))
+        let index = queue.waiting.iter().position(has_ended)?;
+        Some(queue.waiting.remove(index))
     }
 
     fn word(&self, word: u32) -> &AtomicU32 {

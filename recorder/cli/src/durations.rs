@@ -84,15 +84,10 @@ mod tests {
             correlation_id,
             graph_node_id,
             name_id: Some(7),
-            device_id: Some(0),
             context_number: 1,
-            stream_number: None,
             begin_ns: 10,
             end_ns: Some(10 + ns),
-            size_bytes: None,
-            copy_kind: None,
-            peer_device_id: None,
-            synchronization: None,
+            ..RawActivity::default()
         }
     }
 

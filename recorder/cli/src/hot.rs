@@ -89,7 +89,7 @@ fn hottest(samples: ShapeSamples, percent: u8) -> Vec<KernelShape> {
 #[cfg(test)]
 pub(crate) mod tests {
     use stallmap_schema::capture::segment::SegmentWriter;
-    use stallmap_schema::id::{Address, ModuleId, RunId};
+    use stallmap_schema::id::{Address, ModuleId};
     use stallmap_schema::word::Match;
 
     use super::*;
@@ -134,54 +134,26 @@ pub(crate) mod tests {
     pub(crate) fn launch(ordinal: u64, function: u64, grid_x: u32) -> Launch {
         Launch {
             kernel_id: KernelId(ordinal),
-            run_id: RunId(0),
             function_id: FunctionId(function),
             ordinal,
-            occurrence: 0,
             grid_x,
             grid_y: 1,
             grid_z: 1,
             block_x: 32,
             block_y: 1,
             block_z: 1,
-            cluster_x: None,
-            cluster_y: None,
-            cluster_z: None,
-            dynamic_shared_bytes: None,
-            static_shared_bytes: None,
-            local_bytes: None,
-            register_count: None,
-            device_id: 0,
-            op_id: None,
-            pystates_hash: None,
-            graph_id: None,
-            graph_launch: None,
-            graph_node: None,
-            capture_ordinal: None,
-            accesses_of: None,
+            ..Launch::default()
         }
     }
 
     pub(crate) fn launch_run(ordinal: u64, samples: u64) -> LaunchRun {
         LaunchRun {
-            run_id: RunId(0),
             ordinal,
             kernel_id: KernelId(ordinal),
             matched: Match::Reference,
-            match_reason: None,
-            thread_id: 0,
-            stream_id: 0,
-            correlation_id: None,
-            begin_ns: 0,
-            end_ns: None,
             recorded: true,
-            request_count: None,
-            lane_access_count: None,
-            lost_request_count: None,
             sample_count: Some(samples),
-            lost_sample_count: None,
-            sampling_period_cycles: None,
-            samples_are_split: None,
+            ..LaunchRun::default()
         }
     }
 

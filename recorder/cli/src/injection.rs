@@ -18,13 +18,13 @@ const PLACES: [&str; 4] = ["", "../lib/stallmap", "../lib", "lib"];
 
 /// Variables of the environment that make a program record itself.
 #[derive(Debug)]
-pub(crate) struct Injection {
+pub(crate) struct InjectionSetup {
     library: PathBuf,
     python_path: Option<OsString>,
     config: Config,
 }
 
-impl Injection {
+impl InjectionSetup {
     /// Gets everything ready in the recording's folder; `given` is the library that the user named.
     pub(crate) fn prepare(config: Config, given: Option<&Path>) -> anyhow::Result<Self> {
         let library = usable(given)?;

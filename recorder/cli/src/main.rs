@@ -23,6 +23,7 @@ mod python;
 mod record;
 mod recover;
 mod replay;
+mod sandbox;
 
 use std::process::ExitCode;
 

@@ -23,22 +23,22 @@ const PROBE: Layout = Layout::new::<[u8; 4 << 20]>();
 /// unwind them takes memory, too.
 pub(crate) fn end_without() {
     // SAFETY: the size is not zero.
-    let place = OutOfMemoryExit::checked(unsafe { System.alloc(PROBE) });
+    let block = OutOfMemoryExit::checked(unsafe { System.alloc(PROBE) });
     // SAFETY: it was allocated with this layout.
-    unsafe { System.dealloc(place, PROBE) };
+    unsafe { System.dealloc(block, PROBE) };
 }
 
 struct OutOfMemoryExit;
 
 impl OutOfMemoryExit {
-    fn checked(place: *mut u8) -> *mut u8 {
-        if place.is_null() {
+    fn checked(block: *mut u8) -> *mut u8 {
+        if block.is_null() {
             // A failure to write cannot be reported. Nothing here allocates or waits for a lock.
             nix::unistd::write(stderr(), MESSAGE).unwrap_or_default();
             // SAFETY: it ends the process and touches no memory of it.
             unsafe { libc::_exit(NOT_WRITTEN.into()) }
         }
-        place
+        block
     }
 }
 
@@ -54,13 +54,13 @@ unsafe impl GlobalAlloc for OutOfMemoryExit {
         Self::checked(unsafe { System.alloc_zeroed(layout) })
     }
 
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: by this function's contract.
-        Self::checked(unsafe { System.realloc(place, layout, size) })
+        Self::checked(unsafe { System.realloc(block, layout, size) })
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: by this function's contract.
-        unsafe { System.dealloc(place, layout) };
+        unsafe { System.dealloc(block, layout) };
     }
 }

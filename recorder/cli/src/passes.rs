@@ -18,7 +18,7 @@ use crate::durations;
 use crate::exit::{self, RecorderFailure};
 use crate::folder::RecordingFolder;
 use crate::hot;
-use crate::injection::Injection;
+use crate::injection::InjectionSetup;
 use crate::message::{self, MessagePrinter};
 use crate::process_tree::EscapedProcess;
 use crate::process_watch::ProcessWatch;
@@ -47,7 +47,7 @@ impl PassRunner<'_> {
     pub(crate) fn recorded(
         &self,
         instruments: &[PassInstrument],
-        injection: &mut Injection,
+        injection: &mut InjectionSetup,
         recording: &mut RecordingFile,
     ) -> Result<Vec<RunEnd>, RecorderFailure> {
         let input = ProgramInput::of_this_process();
@@ -83,7 +83,11 @@ impl PassRunner<'_> {
     }
 
     /// Runs the program once under an instrument, as an injection has it.
-    fn pass(&self, started: &RunStart<'_>, injection: &mut Injection) -> Result<EndedPass, RecorderFailure> {
+    fn pass(
+        &self,
+        started: &RunStart<'_>,
+        injection: &mut InjectionSetup,
+    ) -> Result<EndedPass, RecorderFailure> {
         let &RunStart { instrument, index, input } = started;
         // The first run has shown its output: to run the program again would repeat it.
         let is_sampled_again =
@@ -111,7 +115,7 @@ impl PassRunner<'_> {
     fn sample_again(
         &self,
         held: &HeldLaunch,
-        injection: &mut Injection,
+        injection: &mut InjectionSetup,
         recording: &mut RecordingFile,
     ) -> Result<(), RecorderFailure> {
         message::warning(format_args!(
@@ -155,7 +159,7 @@ impl PassRunner<'_> {
     }
 
     /// Limits the accesses pass to the kernels that the sampling pass found hot, if requested.
-    fn select(&self, injection: &mut Injection) {
+    fn select(&self, injection: &mut InjectionSetup) {
         let replay = self.options.volume.replay;
         let Some(percent) = replay.and_then(|selection| selection.share_percent) else { return };
         match hot::kernels(self.folder.path(), percent) {

@@ -13,7 +13,7 @@ use crate::args::{self, ProbeSide, RecordOptions};
 use crate::child::{RunEnd, SignalRelay};
 use crate::exit::{self, RecorderFailure};
 use crate::folder::RecordingFolder;
-use crate::injection::Injection;
+use crate::injection::InjectionSetup;
 use crate::message::{self, MessagePrinter};
 use crate::passes::{PassRunner, now_ns};
 use crate::{bundles, finishing, folder, labels, prepared};
@@ -95,7 +95,7 @@ fn run(passes: &PassRunner, recording: &mut RecordingFile) -> Result<Vec<RunEnd>
     }
     let instruments = instruments(passes.options);
     let library = passes.options.method.library.as_deref();
-    let mut injection = match Injection::prepare(config(passes.options, passes.folder), library) {
+    let mut injection = match InjectionSetup::prepare(config(passes.options, passes.folder), library) {
         Ok(injection) => injection,
         Err(error) => {
             message::warning(format_args!("nothing is recorded, the program runs without: {error:#}"));

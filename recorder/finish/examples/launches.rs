@@ -97,16 +97,11 @@ fn activity(ordinal: u64) -> RawActivity {
     RawActivity {
         kind: ActivityKind::Kernel,
         correlation_id: 100 + ordinal,
-        graph_node_id: None,
         name_id: Some(1),
-        device_id: Some(0),
         context_number: 1,
         stream_number: Some(7),
         begin_ns,
         end_ns,
-        size_bytes: None,
-        copy_kind: None,
-        peer_device_id: None,
-        synchronization: None,
+        ..RawActivity::default()
     }
 }

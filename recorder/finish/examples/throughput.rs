@@ -17,7 +17,7 @@ use stallmap_schema::capture::request::{
     WRITE,
 };
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
+use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::memory::MemoryAccess;
@@ -266,30 +266,14 @@ fn request(warp: u64, instruction: u64, is_irregular: bool) -> RequestHeader {
 fn launch(ordinal: u64) -> Launch {
     Launch {
         kernel_id: KernelId(ordinal),
-        run_id: RunId(0),
         function_id: FunctionId(1),
         ordinal,
-        occurrence: 0,
         grid_x: 1,
         grid_y: 1,
         grid_z: 1,
         block_x: 256,
         block_y: 1,
         block_z: 1,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
-        dynamic_shared_bytes: None,
-        static_shared_bytes: None,
-        local_bytes: None,
-        register_count: None,
-        device_id: 0,
-        op_id: None,
-        pystates_hash: None,
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-        accesses_of: None,
+        ..Launch::default()
     }
 }

@@ -207,7 +207,7 @@ impl CaptureAssembly<'_> {
         writer.append_rows(self.modules.function_rows(&named))?;
         let modules = self.modules.store(&self.used, writer, &mut lines)?;
         writer.append_rows(modules)?;
-        writer.append_rows(lines.rows(|file| source::places(runs, file)))?;
+        writer.append_rows(lines.rows(|file| source::candidates(runs, file)))?;
         Ok(())
     }
 

@@ -77,20 +77,9 @@ fn timeless(run: &RunState, launch: &Launch) -> LaunchRun {
         ordinal: launch.ordinal,
         kernel_id: launch.kernel_id,
         matched: Match::Reference,
-        match_reason: None,
-        thread_id: 0,
-        stream_id: 0,
-        correlation_id: None,
         begin_ns: run.row.started_ns,
-        end_ns: None,
         recorded: run.rows.requests.contains_key(&launch.ordinal),
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     }
 }
 

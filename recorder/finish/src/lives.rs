@@ -118,9 +118,9 @@ impl<T: AddressLife> AddressLives<T> {
         }
         let (device, first) = (row.device_id(), row.address().0);
         let end = first.saturating_add(row.size_bytes());
-        for place in self.overlapping(device, first, end) {
+        for start in self.overlapping(device, first, end) {
             // Two things cannot lie at one address: the older one's free was not seen.
-            if let Some(id) = self.live.remove(&place)
+            if let Some(id) = self.live.remove(&start)
                 && let Some(older) = self.rows.get_mut(&id)
             {
                 let (time_ns, ordinal) = row.begin();
@@ -138,7 +138,7 @@ impl<T: AddressLife> AddressLives<T> {
             self.rows.get(id).is_some_and(|row| row.address().0.saturating_add(row.size_bytes()) > first)
         });
         let within = self.live.range((device, first)..(device, end.max(first + 1)));
-        before.into_iter().chain(within).map(|(place, _)| *place).collect()
+        before.into_iter().chain(within).map(|(start, _)| *start).collect()
     }
 
     fn free(&mut self, id: u64, time_ns: i64, ordinal: u64) {
@@ -146,9 +146,9 @@ impl<T: AddressLife> AddressLives<T> {
             self.frees_of_unknown += 1;
             return;
         };
-        let place = (row.device_id(), row.address().0);
-        if self.live.get(&place) == Some(&id) {
-            self.live.remove(&place);
+        let start = (row.device_id(), row.address().0);
+        if self.live.get(&start) == Some(&id) {
+            self.live.remove(&start);
             row.end(time_ns, ordinal);
         }
     }

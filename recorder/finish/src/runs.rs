@@ -284,23 +284,9 @@ fn unseen_run(run_id: RunId, run: &RunFolder, folder: &OpenedRecording) -> Run {
         arguments: serde_json::to_string(&recording.arguments).unwrap_or_default(),
         working_directory: recording.working_directory.clone(),
         host: run.name.origin.as_ref().map(|origin| origin.host.clone()).unwrap_or_default(),
-        system: String::new(),
         process_id: run.name.process_id,
         started_ns: folder.pass(run).map_or(recording.created_ns, |pass| pass.started_ns),
-        ended_ns: None,
-        clock_offset_ns: 0,
-        exit_code: None,
-        exit_signal: None,
-        driver_version: None,
-        cuda_version: None,
-        instrument_version: None,
-        python_version: None,
-        torch_version: None,
-        sampling_period_cycles: None,
-        parent_process_id: None,
-        rank: None,
-        local_rank: None,
-        world_size: None,
+        ..Run::default()
     }
 }
 

@@ -63,10 +63,7 @@ fn row(run_id: RunId, activity_id: u64, record: &RawActivity) -> GpuActivity {
         run_id,
         activity_id,
         kind: record.kind,
-        kernel_id: None,
-        kernel_name: None,
         device_id: record.device_id,
-        stream_id: None,
         begin_ns: record.begin_ns,
         end_ns: record.end_ns,
         size_bytes: record.size_bytes,
@@ -74,9 +71,7 @@ fn row(run_id: RunId, activity_id: u64, record: &RawActivity) -> GpuActivity {
         peer_device_id: record.peer_device_id,
         synchronization: record.synchronization,
         correlation_id: Some(record.correlation_id),
-        op_id: None,
-        call_begin_ns: None,
-        call_end_ns: None,
+        ..GpuActivity::default()
     }
 }
 
@@ -120,28 +115,28 @@ impl LaunchCalls {
         Self { launches, nodes, names: names.collect() }
     }
 
-    /// The launch of each kernel's record, by the record's place.
+    /// The launch of each kernel's record, by the record's index.
     ///
     /// A node has CUPTI's number. Without a number, a name decides that only one launch and one record of the call are
     /// left with. A node that a conditional one repeats has several records.
     fn assign(&mut self, records: &[RawActivity], names: &BTreeMap<u64, String>) -> Vec<Option<KernelId>> {
         let mut found: Vec<Option<KernelId>> = records.iter().map(|record| self.exact(record)).collect();
         let mut left: BTreeMap<(u64, &str), Vec<usize>> = BTreeMap::new();
-        for (place, record) in records.iter().enumerate() {
+        for (index, record) in records.iter().enumerate() {
             let name = record.name_id.and_then(|name| names.get(&name)).map(String::as_str);
-            let is_left = found.get(place) == Some(&None) && record.graph_node_id.is_some();
+            let is_left = found.get(index) == Some(&None) && record.graph_node_id.is_some();
             if let Some(name) = name.filter(|_| is_left) {
-                left.entry((record.correlation_id, name)).or_default().push(place);
+                left.entry((record.correlation_id, name)).or_default().push(index);
             }
         }
-        for ((correlation, name), places) in left {
+        for ((correlation, name), indexes) in left {
             let launches = self.launches.get(&correlation).map_or(&[][..], Vec::as_slice);
             let is_named = |id: FunctionId| self.names.get(&id).is_some_and(|own| own == name);
             let mut same = launches.iter().filter(|launch| {
                 !launch.has_time && launch.node.is_some() && launch.function_id.is_some_and(is_named)
             });
-            if let ([place], Some(only), None) = (&places[..], same.next(), same.next())
-                && let Some(slot) = found.get_mut(*place)
+            if let ([index], Some(only), None) = (&indexes[..], same.next(), same.next())
+                && let Some(slot) = found.get_mut(*index)
             {
                 *slot = Some(only.kernel_id);
             }

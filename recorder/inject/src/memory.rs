@@ -17,17 +17,17 @@ const SPARE: Layout = match Layout::from_size_align(64 << 20, 16) {
     Err(_) => Layout::new::<u64>(),
 };
 /// Null before it is set aside and after it was given back.
-static SPARE_PLACE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+static SPARE_BLOCK: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 
 /// Sets memory aside for the case that there is none. Once.
 pub(crate) fn set_aside() {
-    if SPARE_PLACE.load(Ordering::Acquire).is_null() {
+    if SPARE_BLOCK.load(Ordering::Acquire).is_null() {
         // SAFETY: the layout has a size.
-        let place = unsafe { System.alloc(SPARE) };
-        let set = SPARE_PLACE.compare_exchange(null_mut(), place, Ordering::AcqRel, Ordering::Acquire);
-        if set.is_err() && !place.is_null() {
+        let block = unsafe { System.alloc(SPARE) };
+        let set = SPARE_BLOCK.compare_exchange(null_mut(), block, Ordering::AcqRel, Ordering::Acquire);
+        if set.is_err() && !block.is_null() {
             // SAFETY: the allocator gave it for this layout, and no other thread knows it.
-            unsafe { System.dealloc(place, SPARE) };
+            unsafe { System.dealloc(block, SPARE) };
         }
     }
 }
@@ -37,11 +37,11 @@ struct GuardedAllocator;
 impl GuardedAllocator {
     /// Allocates, for a second time with what was set aside.
     fn try_twice(allocate: impl Fn() -> *mut u8) -> *mut u8 {
-        let place = allocate();
-        if !place.is_null() {
-            return place;
+        let block = allocate();
+        if !block.is_null() {
+            return block;
         }
-        let spare = SPARE_PLACE.swap(null_mut(), Ordering::AcqRel);
+        let spare = SPARE_BLOCK.swap(null_mut(), Ordering::AcqRel);
         if !spare.is_null() {
             // SAFETY: the allocator gave it for this layout, and the exchange gave it to this thread alone.
             unsafe { System.dealloc(spare, SPARE) };
@@ -64,13 +64,13 @@ unsafe impl GlobalAlloc for GuardedAllocator {
         Self::try_twice(|| unsafe { System.alloc_zeroed(layout) })
     }
 
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: by this function's contract. A block that could not grow stays as it is.
-        Self::try_twice(|| unsafe { System.realloc(place, layout, size) })
+        Self::try_twice(|| unsafe { System.realloc(block, layout, size) })
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: by this function's contract.
-        unsafe { System.dealloc(place, layout) };
+        unsafe { System.dealloc(block, layout) };
     }
 }

@@ -124,17 +124,13 @@ impl ReplayAttempts {
         let ordinal = session::take_ordinal();
         emit_launch_run(self.kernel_id, ordinal, session::now_ns(), false);
         session::emit(Replay {
-            run_id: RunId(0),
             ordinal,
             kernel_id: self.kernel_id,
             repeat: u32::try_from(self.done.len()).unwrap_or(u32::MAX),
             result: ReplayResult::Failed,
-            checked_page_count: 0,
-            different_page_count: 0,
-            unstable_page_count: 0,
             is_translated: self.is_translated,
-            duration_ns: None,
             detail: Some(detail.to_owned()),
+            ..Replay::default()
         });
     }
 }
@@ -150,24 +146,14 @@ fn judge(different: u64, unstable: u64) -> ReplayResult {
 /// The launch's row, where no instrument wrote one.
 fn emit_launch_run(kernel_id: KernelId, ordinal: u64, begin_ns: i64, recorded: bool) {
     session::emit(LaunchRun {
-        run_id: RunId(0),
         ordinal,
         kernel_id,
         matched: Match::Replayed,
-        match_reason: None,
         thread_id: session::thread_id(),
-        stream_id: 0,
-        correlation_id: None,
         begin_ns,
         end_ns: Some(session::now_ns()),
         recorded,
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     });
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! capture
 //!   → bundle   launches with code, parameters, pages
-//!   → place    the recorded addresses, reserved and mapped
+//!   → address_space   the recorded addresses, reserved and mapped
 //!   → memory   filled, compared, restored
 //!   → worker   replays under the session's instrument
 //!   → attempt  the effect of each replay on memory becomes rows
@@ -12,6 +12,7 @@
 //!
 //! `stallmap-record replay` starts workers, one a process, and brings their rows back into the capture.
 
+pub mod address_space;
 pub mod attempt;
 pub mod bundle;
 pub mod elf;
@@ -22,7 +23,6 @@ pub mod gpu;
 pub mod median;
 pub mod memory;
 pub mod near;
-pub mod place;
 pub mod plan;
 pub mod precision;
 pub mod worker;

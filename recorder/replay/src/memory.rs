@@ -4,11 +4,11 @@ use rayon::prelude::*;
 use stallmap_schema::hash::content_hash;
 use stallmap_schema::tables::replay::PAGE_BYTES;
 
+use crate::address_space::AddressSpace;
 use crate::bundle::{DevicePage, PageContents, ReplayBundle, SymbolPart};
 use crate::error::GpuError;
 use crate::gpu::{LoadedCubin, ReplayGpu};
 use crate::near;
-use crate::place::AddressSpace;
 
 /// Page-locked memory that copies pass through.
 const STAGING_BYTES: usize = 32 << 20;
@@ -102,7 +102,7 @@ impl<'a> BundleMemory<'a> {
     pub fn fill(
         gpu: ReplayGpu,
         staging: &mut StagingBuffer,
-        place: &AddressSpace,
+        space: &AddressSpace,
         module: LoadedCubin,
         bundle: &'a ReplayBundle,
         contents: &PageContents,
@@ -111,12 +111,12 @@ impl<'a> BundleMemory<'a> {
         let zero = [0; PAGE_BYTES];
         // None is missing: see `ReplayBundle::check_whole`.
         let content = |id: u64| contents.get(&id).map_or(&zero[..], Vec::as_slice);
-        for run in runs(place, bundle, |_| true) {
+        for run in runs(space, bundle, |_| true) {
             let pages = bundle.pages.iter().skip(run.first);
             let pages = pages.take(usize::try_from(run.count).unwrap_or(0));
             staging.write_pages(run.address, pages.map(|page| content(page.content_id)))?;
         }
-        let written = runs(place, bundle, |page| page.hash_after.is_some());
+        let written = runs(space, bundle, |page| page.hash_after.is_some());
         let expected: Vec<DevicePage> =
             bundle.pages.iter().filter(|page| page.hash_after.is_some()).copied().collect();
         let backup = gpu.allocate(expected.len() as u64 * PAGE)?;
@@ -175,7 +175,7 @@ impl<'a> BundleMemory<'a> {
         &self,
         gpu: ReplayGpu,
         staging: &mut StagingBuffer,
-        place: &AddressSpace,
+        space: &AddressSpace,
         contents: &PageContents,
     ) -> Result<PageComparison, GpuError> {
         let mut hashes = Vec::with_capacity(self.expected.len());
@@ -196,7 +196,7 @@ impl<'a> BundleMemory<'a> {
             (0..expected.len()).filter(|&at| hashes.get(at) != expected.get(at)).collect();
         let mut near = Vec::new();
         for &at in &different {
-            if self.is_near(gpu, place, contents, at)? {
+            if self.is_near(gpu, space, contents, at)? {
                 near.push(at);
             }
         }
@@ -207,7 +207,7 @@ impl<'a> BundleMemory<'a> {
     fn is_near(
         &self,
         gpu: ReplayGpu,
-        place: &AddressSpace,
+        space: &AddressSpace,
         contents: &PageContents,
         at: usize,
     ) -> Result<bool, GpuError> {
@@ -215,7 +215,7 @@ impl<'a> BundleMemory<'a> {
         let Some((address, content_id)) = recorded else { return Ok(false) };
         let Some(content) = contents.get(&content_id) else { return Ok(false) };
         let mut page = [0; PAGE_BYTES];
-        gpu.read(place.translate(address).unwrap_or(address), &mut page)?;
+        gpu.read(space.translate(address).unwrap_or(address), &mut page)?;
         Ok(near::are_near(&page, content))
     }
 
@@ -243,7 +243,7 @@ fn write_symbol(
 
 /// Addresses of the recorded parts of variables in a loaded module.
 fn locate(gpu: ReplayGpu, module: LoadedCubin, bundle: &ReplayBundle) -> Result<Vec<(usize, u64)>, GpuError> {
-    let place = |(index, symbol): (usize, &SymbolPart)| {
+    let part = |(index, symbol): (usize, &SymbolPart)| {
         let (address, bytes) = gpu.variable(module, &symbol.name)?;
         if symbol.offset_bytes.saturating_add(symbol.size_bytes.into()) > bytes {
             let action = format!("fill variable `{}`", symbol.name);
@@ -251,17 +251,17 @@ fn locate(gpu: ReplayGpu, module: LoadedCubin, bundle: &ReplayBundle) -> Result<
         }
         Ok((index, address + symbol.offset_bytes))
     };
-    bundle.symbols.iter().enumerate().map(place).collect()
+    bundle.symbols.iter().enumerate().map(part).collect()
 }
 
 /// The runs of a bundle's pages of one kind that are neighbours in this process.
 fn runs(
-    place: &AddressSpace,
+    space: &AddressSpace,
     bundle: &ReplayBundle,
     is_wanted: impl Fn(&DevicePage) -> bool,
 ) -> Vec<PageRun> {
     let wanted = bundle.pages.iter().filter(|page| is_wanted(page));
-    join(wanted.map(|page| place.translate(page.address).unwrap_or(page.address)))
+    join(wanted.map(|page| space.translate(page.address).unwrap_or(page.address)))
 }
 
 fn join(addresses: impl Iterator<Item = u64>) -> Vec<PageRun> {

@@ -21,13 +21,13 @@ use stallmap_session::session;
 use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::replayer;
 
+use crate::address_space::AddressSpace;
 use crate::attempt::{ReplayAttempt, ReplayAttempts};
 use crate::bundle::{self, CaptureBundles, PageContents, ReplayBundle};
 use crate::error::{GpuError, ReplayError};
 use crate::flush::CacheFlush;
 use crate::gpu::{LoadedCubin, LoadedKernel, ReplayGpu};
 use crate::memory::{BundleMemory, StagingBuffer};
-use crate::place::AddressSpace;
 use crate::plan::{ReplayOutcome, WorkerEvent, WorkerPlan};
 use crate::precision::SampleShares;
 
@@ -48,8 +48,8 @@ pub fn work(plan: &WorkerPlan, say: &mut dyn FnMut(&WorkerEvent)) -> Result<(), 
         return Err(ReplayError::NotAttached(instrument.word()));
     }
     let gpu = ReplayGpu::open(0)?;
-    let place = match AddressSpace::reserve(gpu, bundles.values(), plan.translation) {
-        Ok(place) => place,
+    let space = match AddressSpace::reserve(gpu, bundles.values(), plan.translation) {
+        Ok(space) => space,
         Err(error @ ReplayError::Taken { .. }) => {
             say(&WorkerEvent::Taken { detail: error.to_string() });
             return Ok(());
@@ -59,7 +59,7 @@ pub fn work(plan: &WorkerPlan, say: &mut dyn FnMut(&WorkerEvent)) -> Result<(), 
     for (&kernel_id, reason) in &plan.failed {
         ReplayAttempts::new(KernelId(kernel_id), false).failed(reason);
     }
-    let worker = BundleReplayer::new(plan, instrument, gpu, place, &capture, &contents)?;
+    let worker = BundleReplayer::new(plan, instrument, gpu, space, &capture, &contents)?;
     worker.run(&bundles, say);
     session::finish();
     Ok(())
@@ -69,7 +69,7 @@ struct BundleReplayer<'a> {
     plan: &'a WorkerPlan,
     instrument: PassInstrument,
     gpu: ReplayGpu,
-    place: AddressSpace,
+    space: AddressSpace,
     capture: &'a CaptureReader,
     contents: &'a PageContents,
     staging: StagingBuffer,
@@ -93,7 +93,7 @@ impl<'a> BundleReplayer<'a> {
         plan: &'a WorkerPlan,
         instrument: PassInstrument,
         gpu: ReplayGpu,
-        place: AddressSpace,
+        space: AddressSpace,
         capture: &'a CaptureReader,
         contents: &'a PageContents,
     ) -> Result<Self, ReplayError> {
@@ -122,7 +122,7 @@ impl<'a> BundleReplayer<'a> {
             plan,
             instrument,
             gpu,
-            place,
+            space,
             capture,
             contents,
             staging,
@@ -137,7 +137,7 @@ impl<'a> BundleReplayer<'a> {
         for &kernel_id in &self.plan.kernels {
             let Some(bundle) = bundles.get(&KernelId(kernel_id)) else { continue };
             say(&WorkerEvent::Begin { kernel_id });
-            let is_translated = self.place.is_translated(bundle);
+            let is_translated = self.space.is_translated(bundle);
             let mut attempts = ReplayAttempts::new(bundle.kernel_id, is_translated);
             let mut outcome = ReplayOutcome { kernel_id, ..ReplayOutcome::default() };
             let result = match self.plan.experiments.get(&kernel_id) {
@@ -187,7 +187,7 @@ impl<'a> BundleReplayer<'a> {
                 ready.memory.restore(self.gpu, self.contents)?;
             }
             let attempt = self.attempt(ready, repeat)?;
-            let comparison = ready.memory.compare(self.gpu, &mut self.staging, &self.place, self.contents)?;
+            let comparison = ready.memory.compare(self.gpu, &mut self.staging, &self.space, self.contents)?;
             attempts.add(attempt, &comparison, |position| ready.memory.address(position));
             if self.is_enough(&mut shares, outcome)
                 || begin.elapsed() > Duration::from_nanos(self.plan.budget_ns)
@@ -202,10 +202,10 @@ impl<'a> BundleReplayer<'a> {
         bundle.check_whole(self.contents)?;
         let module = self.module(bundle)?;
         let kernel = self.kernel(module, bundle)?;
-        self.place.require(bundle)?;
+        self.space.require(bundle)?;
         let memory =
-            BundleMemory::fill(self.gpu, &mut self.staging, &self.place, module, bundle, self.contents)?;
-        let parameters = self.place.translated(bundle);
+            BundleMemory::fill(self.gpu, &mut self.staging, &self.space, module, bundle, self.contents)?;
+        let parameters = self.space.translated(bundle);
         Ok(ReadyLaunch { bundle, kernel, parameters, memory })
     }
 

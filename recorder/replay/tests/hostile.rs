@@ -28,29 +28,14 @@ fn launch() -> Launch {
         kernel_id: KernelId(1),
         run_id: RunId(1),
         function_id: FunctionId(1),
-        ordinal: 0,
-        occurrence: 0,
-        grid_x: 0,
         grid_y: u32::MAX,
         grid_z: 1,
         block_x: 1,
         block_y: 1,
         block_z: 1,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
         dynamic_shared_bytes: Some(u32::MAX),
-        static_shared_bytes: None,
-        local_bytes: None,
-        register_count: None,
         device_id: -1,
-        op_id: None,
-        pystates_hash: None,
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-        accesses_of: None,
+        ..Launch::default()
     }
 }
 
@@ -83,21 +68,15 @@ fn write(
     let module = Module {
         module_id: ModuleId(1),
         content_hash: "../..".into(),
-        cubin_bytes: 0,
-        cupti_crc: None,
-        sm: None,
         file: Some("cubins/x".into()),
-        zeroed_bytes: 0,
+        ..Module::default()
     };
     let function = Function {
         function_id: FunctionId(1),
         module_id: ModuleId(1),
         name: "k\0".into(),
-        demangled_name: String::new(),
         is_kernel: true,
-        code_bytes: None,
-        memory_instruction_count: None,
-        uncovered_instruction_count: None,
+        ..Function::default()
     };
     writer.append_rows([module]).unwrap();
     writer.append_rows([function]).unwrap();

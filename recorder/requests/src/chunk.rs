@@ -22,7 +22,7 @@ pub(super) type InstructionRef = (FunctionId, Pc);
 /// A position in the order of a launch's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowBorder {
-    pub(super) place: InstructionRef,
+    pub(super) instruction: InstructionRef,
     /// See [`warp_number`].
     pub(super) warp: u64,
     pub(super) sequence: u64,
@@ -72,7 +72,7 @@ pub(super) struct RequestPattern {
 /// Entries of one instruction.
 #[derive(Clone, Copy, Debug)]
 struct InstructionEntries {
-    place: InstructionRef,
+    instruction: InstructionRef,
     /// Number of entries up to its last one.
     end: u32,
     /// Their first and last warp, which spare most look-ups an entry.
@@ -102,14 +102,14 @@ impl RequestChunk {
         self.slices[first..].iter().map_while(move |slice| {
             let range = begin..to.min(slice.end as usize);
             begin = range.end;
-            (!range.is_empty()).then_some((slice.place, range))
+            (!range.is_empty()).then_some((slice.instruction, range))
         })
     }
 
     /// The instruction of an entry.
-    pub(super) fn place(&self, entry: usize) -> InstructionRef {
+    pub(super) fn instruction(&self, entry: usize) -> InstructionRef {
         let at = self.slices.partition_point(|slice| slice.end as usize <= entry);
-        self.slices.get(at).map(|slice| slice.place).unwrap_or_default()
+        self.slices.get(at).map(|slice| slice.instruction).unwrap_or_default()
     }
 
     /// See [`warp_number`].
@@ -132,10 +132,10 @@ impl RequestChunk {
 
     /// Number of entries before a border.
     pub(super) fn position(&self, border: &RowBorder) -> usize {
-        let at = self.slices.partition_point(|slice| slice.place < border.place);
+        let at = self.slices.partition_point(|slice| slice.instruction < border.instruction);
         let begin =
             at.checked_sub(1).and_then(|at| self.slices.get(at)).map_or(0, |slice| slice.end as usize);
-        let Some(slice) = self.slices.get(at).filter(|slice| slice.place == border.place) else {
+        let Some(slice) = self.slices.get(at).filter(|slice| slice.instruction == border.instruction) else {
             return begin;
         };
         if border.warp < self.first_warp + u64::from(slice.warps.0) {
@@ -151,11 +151,11 @@ impl RequestChunk {
 
     /// Borders before some entries: one in so many.
     pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = RowBorder> {
-        self.slices((0, self.entries.len())).flat_map(move |(place, range)| {
+        self.slices((0, self.entries.len())).flat_map(move |(instruction, range)| {
             let first = range.start.next_multiple_of(step);
             (first..range.end).step_by(step).map(move |at| {
                 let entry = &self.entries[at];
-                RowBorder { place, warp: self.warp(entry), sequence: self.sequence(entry) }
+                RowBorder { instruction, warp: self.warp(entry), sequence: self.sequence(entry) }
             })
         })
     }
@@ -230,8 +230,8 @@ impl FillingChunk {
         u16::try_from(pattern).unwrap_or(u16::MAX)
     }
 
-    /// Takes the chunk, sorted. `ranks` are positions of instructions among `places`.
-    pub(super) fn take(&mut self, ranks: &[u32], places: &[InstructionRef]) -> Option<RequestChunk> {
+    /// Takes the chunk, sorted. `ranks` are positions of instructions among `instructions`.
+    pub(super) fn take(&mut self, ranks: &[u32], instructions: &[InstructionRef]) -> Option<RequestChunk> {
         let chunk = &mut self.chunk;
         if chunk.entries.is_empty() {
             return None;
@@ -240,7 +240,7 @@ impl FillingChunk {
             let pattern = chunk.patterns.get(usize::from(entry.pattern));
             pattern.and_then(|pattern| ranks.get(pattern.code as usize)).map_or(0, |rank| *rank as usize)
         };
-        let mut ends = vec![0_u32; places.len() + 1];
+        let mut ends = vec![0_u32; instructions.len() + 1];
         for entry in &chunk.entries {
             ends[rank(entry) + 1] += 1;
         }
@@ -255,13 +255,13 @@ impl FillingChunk {
             *next += 1;
         }
         let (mut slices, mut begin) = (Vec::new(), 0);
-        for (place, end) in places.iter().zip(ends) {
+        for (instruction, end) in instructions.iter().zip(ends) {
             if end > begin {
                 let entries = &mut entries[begin as usize..end as usize];
                 sorting::sort(entries, &mut self.spare, |entry| entry.warp.into());
                 let warp = |entry: Option<&RequestEntry>| entry.map_or(0, |entry| entry.warp);
                 let warps = (warp(entries.first()), warp(entries.last()));
-                slices.push(InstructionEntries { place: *place, end, warps });
+                slices.push(InstructionEntries { instruction: *instruction, end, warps });
                 begin = end;
             }
         }

@@ -20,7 +20,7 @@ use super::chunk::{InstructionRef, RequestPattern, block_and_warp};
 
 /// One row.
 pub(super) struct RequestRow<'a> {
-    pub(super) place: InstructionRef,
+    pub(super) instruction: InstructionRef,
     /// Block and warp in one number.
     pub(super) warp: u64,
     pub(super) sequence: u64,
@@ -76,8 +76,8 @@ impl RequestColumns {
     /// Adds rows of a launch.
     pub(super) fn append(&mut self, kernel_id: KernelId, lines: &[RequestRow<'_>]) {
         self.kernel_id.extend(repeat_n(kernel_id.0, lines.len()));
-        for same in lines.chunk_by(|a, b| a.place == b.place) {
-            let (function_id, pc) = same.first().map(|line| line.place).unwrap_or_default();
+        for same in lines.chunk_by(|a, b| a.instruction == b.instruction) {
+            let (function_id, pc) = same.first().map(|line| line.instruction).unwrap_or_default();
             self.function_id.extend(repeat_n(function_id.0, same.len()));
             self.pc.extend(repeat_n(pc.0, same.len()));
         }

@@ -8,12 +8,12 @@
 //! in rounds, each of which reads all frames again and keeps the entries between two borders: to unpack records takes
 //! less time than to store them once more.
 
+mod by_pc;
 mod chunk;
 mod columns;
 mod parts;
 mod passes;
 mod piece;
-mod places;
 mod record;
 mod sorting;
 #[cfg(test)]

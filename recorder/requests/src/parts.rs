@@ -74,8 +74,8 @@ pub(super) fn append(
     let order = PartOrder::new(chunks, &ranges);
     memory.items.clear();
     for ((chunk, range), index) in chunks.iter().zip(&ranges).zip(0..) {
-        for (place, entries) in chunk.slices(*range) {
-            let rank = order.rank(place);
+        for (instruction, entries) in chunk.slices(*range) {
+            let rank = order.rank(instruction);
             memory.items.extend(chunk.entries[entries.clone()].iter().zip(entries).map(|(entry, at)| {
                 PartRow {
                     number: order.number(rank, chunk.warp(entry)),
@@ -88,7 +88,7 @@ pub(super) fn append(
     sorting::sort(&mut memory.items, &mut memory.spare, |item| item.number);
     if order.rank_shift.is_none() {
         for item in &mut memory.items {
-            item.number = order.rank(chunks[item.chunk as usize].place(item.entry as usize));
+            item.number = order.rank(chunks[item.chunk as usize].instruction(item.entry as usize));
         }
         sorting::sort(&mut memory.items, &mut memory.spare, |item| item.number);
     }
@@ -98,7 +98,7 @@ pub(super) fn append(
         lines.clear();
         lines.extend(items.iter().map(|item| {
             let chunk = &chunks[item.chunk as usize];
-            line(chunk, order.place(item.number), &chunk.entries[item.entry as usize])
+            line(chunk, order.instruction(item.number), &chunk.entries[item.entry as usize])
         }));
         columns.append(kernel_id, &lines);
     }
@@ -113,20 +113,20 @@ fn append_chunk(
 ) {
     columns.reserve(range.1 - range.0);
     let mut lines = Vec::with_capacity(BLOCK_ROWS);
-    for (place, range) in chunk.slices(range) {
+    for (instruction, range) in chunk.slices(range) {
         for entries in chunk.entries[range].chunks(BLOCK_ROWS) {
             lines.clear();
-            lines.extend(entries.iter().map(|entry| line(chunk, place, entry)));
+            lines.extend(entries.iter().map(|entry| line(chunk, instruction, entry)));
             columns.append(kernel_id, &lines);
         }
     }
 }
 
 #[inline]
-fn line<'a>(chunk: &'a RequestChunk, place: InstructionRef, entry: &RequestEntry) -> RequestRow<'a> {
+fn line<'a>(chunk: &'a RequestChunk, instruction: InstructionRef, entry: &RequestEntry) -> RequestRow<'a> {
     let pattern = &chunk.patterns[usize::from(entry.pattern)];
     RequestRow {
-        place,
+        instruction,
         warp: chunk.warp(entry),
         sequence: chunk.sequence(entry),
         address: entry.address,
@@ -137,7 +137,7 @@ fn line<'a>(chunk: &'a RequestChunk, place: InstructionRef, entry: &RequestEntry
 
 /// The order of a part's rows, as numbers.
 struct PartOrder {
-    places: Vec<InstructionRef>,
+    instructions: Vec<InstructionRef>,
     first_warp: u64,
     /// The place of an instruction's rank in a number. `None` if it and the warp do not fit in one.
     rank_shift: Option<u32>,
@@ -145,26 +145,26 @@ struct PartOrder {
 
 impl PartOrder {
     fn new(chunks: &[RequestChunk], ranges: &[(usize, usize)]) -> Self {
-        let mut places: Vec<InstructionRef> = Vec::new();
+        let mut instructions: Vec<InstructionRef> = Vec::new();
         let (mut first_warp, mut last_warp) = (u64::MAX, 0);
         for (chunk, range) in chunks.iter().zip(ranges) {
-            for (place, entries) in chunk.slices(*range) {
-                places.push(place);
+            for (instruction, entries) in chunk.slices(*range) {
+                instructions.push(instruction);
                 // Entries of an instruction are in the order of warps.
                 first_warp = first_warp.min(chunk.warp(&chunk.entries[entries.start]));
                 last_warp = last_warp.max(chunk.warp(&chunk.entries[entries.end - 1]));
             }
         }
-        places.sort_unstable();
-        places.dedup();
+        instructions.sort_unstable();
+        instructions.dedup();
         let bits = |number: u64| u64::BITS - number.leading_zeros();
         let shift = bits(last_warp.saturating_sub(first_warp));
-        let fits = shift + bits(places.len() as u64) <= u64::BITS;
-        Self { places, first_warp, rank_shift: fits.then_some(shift) }
+        let fits = shift + bits(instructions.len() as u64) <= u64::BITS;
+        Self { instructions, first_warp, rank_shift: fits.then_some(shift) }
     }
 
-    fn rank(&self, place: InstructionRef) -> u64 {
-        self.places.binary_search(&place).unwrap_or_default() as u64
+    fn rank(&self, instruction: InstructionRef) -> u64 {
+        self.instructions.binary_search(&instruction).unwrap_or_default() as u64
     }
 
     #[inline]
@@ -175,8 +175,8 @@ impl PartOrder {
 
     /// The instruction of a number that was sorted by.
     #[inline]
-    fn place(&self, number: u64) -> InstructionRef {
+    fn instruction(&self, number: u64) -> InstructionRef {
         let rank = usize::try_from(number >> self.rank_shift.unwrap_or(0)).unwrap_or(usize::MAX);
-        self.places.get(rank).copied().unwrap_or_default()
+        self.instructions.get(rank).copied().unwrap_or_default()
     }
 }

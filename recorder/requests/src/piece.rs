@@ -2,8 +2,8 @@
 
 use stallmap_schema::capture::segment::{FrameBuffer, FrameRef};
 
+use super::by_pc::ByPc;
 use super::chunk::{FillingChunk, InstructionRef, RequestChunk, RowBorder, warp_number};
-use super::places::ByPc;
 use super::record::{self, RequestRecord};
 use super::{ConvertedLaunch, LaunchSource};
 
@@ -79,7 +79,7 @@ impl FramePiece {
             }
         }
         reading.close();
-        let executed = reading.codes.values.iter().map(|code| (code.place, code.executed)).collect();
+        let executed = reading.codes.values.iter().map(|code| (code.instruction, code.executed)).collect();
         Self { chunks: reading.chunks, count: sequence, executed, lost }
     }
 
@@ -92,8 +92,8 @@ impl FramePiece {
 
     /// Adds its number of records that become rows, and of those that do not.
     pub(super) fn count(&self, converted: &mut ConvertedLaunch) {
-        for (place, executed) in &self.executed {
-            if let Some((function_id, _)) = place {
+        for (instruction, executed) in &self.executed {
+            if let Some((function_id, _)) = instruction {
                 converted.request_count += executed.requests;
                 converted.lane_access_count += executed.lanes;
                 converted.functions.insert(*function_id);
@@ -122,7 +122,7 @@ struct PieceReader<'r, 's> {
 /// One instruction.
 struct PieceInstruction {
     /// `None` for code that is not known.
-    place: Option<InstructionRef>,
+    instruction: Option<InstructionRef>,
     executed: ExecutedRequests,
     recent: [RecentPattern; RECENT],
     /// The one of these that the next pattern replaces.
@@ -163,7 +163,7 @@ impl PieceReader<'_, '_> {
     fn add(&mut self, record: &RequestRecord<'_>, sequence: u64) {
         let request = &record.request;
         let make = || PieceInstruction {
-            place: (self.source.find)(request.pc, self.source.ordinal),
+            instruction: (self.source.find)(request.pc, self.source.ordinal),
             executed: ExecutedRequests::default(),
             recent: Default::default(),
             oldest: 0,
@@ -172,13 +172,13 @@ impl PieceReader<'_, '_> {
         let code = &mut self.codes.values[position];
         code.executed.requests += 1;
         code.executed.lanes += record.lanes();
-        let Some(place) = code.place else { return };
+        let Some(instruction) = code.instruction else { return };
         let warp = warp_number(request);
         let is_kept = match self.keep {
             RecordFilter::All => true,
             RecordFilter::Every(step) => sequence.is_multiple_of(step),
             RecordFilter::Between(from, to) => {
-                let border = RowBorder { place, warp, sequence };
+                let border = RowBorder { instruction, warp, sequence };
                 from.is_none_or(|from| from <= border) && to.is_none_or(|to| border < to)
             }
         };
@@ -204,7 +204,7 @@ impl PieceReader<'_, '_> {
     /// Sorts the chunk, and begins the next one.
     fn close(&mut self) {
         self.order.update(&self.codes.values);
-        self.chunks.extend(self.filling.take(&self.order.ranks, &self.order.places));
+        self.chunks.extend(self.filling.take(&self.order.ranks, &self.order.instructions));
     }
 }
 
@@ -242,7 +242,7 @@ fn add_new(
 /// The instructions of a piece in the table's order.
 #[derive(Default)]
 struct PieceOrder {
-    places: Vec<InstructionRef>,
+    instructions: Vec<InstructionRef>,
     /// Position among them, by instruction. Code that is not known has none, and no entries.
     ranks: Vec<u32>,
 }
@@ -252,10 +252,10 @@ impl PieceOrder {
         if self.ranks.len() == codes.len() {
             return;
         }
-        self.places = codes.iter().filter_map(|code| code.place).collect();
-        self.places.sort_unstable();
-        self.places.dedup();
-        let rank = |code: &PieceInstruction| self.places.binary_search(&code.place?).ok();
+        self.instructions = codes.iter().filter_map(|code| code.instruction).collect();
+        self.instructions.sort_unstable();
+        self.instructions.dedup();
+        let rank = |code: &PieceInstruction| self.instructions.binary_search(&code.instruction?).ok();
         let ranks = codes.iter().map(|code| rank(code).and_then(|rank| u32::try_from(rank).ok()));
         self.ranks = ranks.map(Option::unwrap_or_default).collect();
     }

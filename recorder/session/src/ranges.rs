@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use stallmap_schema::capture::recording::OpEnd;
-use stallmap_schema::id::{OpId, RunId};
+use stallmap_schema::id::OpId;
 use stallmap_schema::tables::tensor::{Op, OpMetric, OpRange};
 use stallmap_schema::word::{LossKind, OpKind, Phase, RangeSource};
 
@@ -226,20 +226,14 @@ impl OpenRange {
         let metrics = std::mem::take(metrics);
         session::emit(Op {
             op_id,
-            run_id: RunId(0),
             kind: OpKind::Region,
             name: cut(name).to_owned(),
             parent_op_id: outer.and_then(|outer| outer.op_id),
             thread_id: session::thread_id(),
             begin_ns: session::unix_of(self.begin_ns),
-            end_ns: None,
             phase: Phase::Other,
-            step: 0,
-            sequence_number: None,
-            autograd_node: None,
-            forward_op_id: None,
-            module_path: None,
             pystates_hash,
+            ..Op::default()
         });
         let domain = crate::torch::texts::text(*domain).map(str::to_owned);
         session::emit(OpRange { op_id, source: *source, domain, category: *category });

@@ -165,9 +165,7 @@ impl RecorderSession {
         let rank = ProcessRank::of_process(arguments.iter().map(String::as_str));
         let program = if arguments.is_empty() { String::new() } else { arguments.remove(0) };
         self.emit(Run {
-            run_id: RunId(0),
             instrument,
-            reference_run_id: RunId(0),
             program,
             arguments: serde_json::to_string(&arguments).unwrap_or_default(),
             working_directory: std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned(),
@@ -179,16 +177,9 @@ impl RecorderSession {
             local_rank: rank.and_then(|rank| rank.local_rank),
             world_size: rank.and_then(|rank| rank.world_size),
             started_ns: monotonic_ns() + self.clock_offset_ns,
-            ended_ns: None,
             clock_offset_ns: self.clock_offset_ns,
-            exit_code: None,
-            exit_signal: None,
             driver_version: host::driver_version(),
-            cuda_version: None,
-            instrument_version: None,
-            python_version: None,
-            torch_version: None,
-            sampling_period_cycles: None,
+            ..Run::default()
         });
         let options = serde_json::to_value(&self.config).unwrap_or_default();
         for (name, value) in options.as_object().into_iter().flatten() {

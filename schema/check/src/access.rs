@@ -28,7 +28,7 @@ struct AccessSums {
 /// The rows of one request so far.
 struct OpenRequest {
     /// Launch and sequence.
-    place: (u64, u64),
+    identity: (u64, u64),
     lane_mask: u32,
     /// The lowest address, and the highest that a row begins or ends at.
     low: u64,
@@ -96,12 +96,16 @@ fn add(
     let address = address?.as_primitive_opt::<UInt64Type>()?;
     let span = span?.as_primitive_opt::<UInt64Type>()?;
     for row in 0..batch.num_rows() {
-        let place = (kernel.value(row), sequence.value(row));
-        let sum = sums.entry(place.0).or_default();
+        let identity = (kernel.value(row), sequence.value(row));
+        let sum = sums.entry(identity.0).or_default();
         let low = address.value(row);
-        let own =
-            OpenRequest { place, lane_mask: mask.value(row), low, high: low.saturating_add(span.value(row)) };
-        if let Some(open) = last.as_mut().filter(|open| open.place == place) {
+        let own = OpenRequest {
+            identity,
+            lane_mask: mask.value(row),
+            low,
+            high: low.saturating_add(span.value(row)),
+        };
+        if let Some(open) = last.as_mut().filter(|open| open.identity == identity) {
             open.add(&own, found);
         } else {
             sum.requests += 1;
@@ -116,7 +120,10 @@ fn add(
         };
         if !fits || lanes == 0 {
             found.add(CaptureRule::AccessCount, || {
-                format!("launch {} request {}: its lanes and their addresses do not fit", place.0, place.1)
+                format!(
+                    "launch {} request {}: its lanes and their addresses do not fit",
+                    identity.0, identity.1
+                )
             });
         }
     }
@@ -126,7 +133,7 @@ fn add(
 impl OpenRequest {
     /// Adds a further row of the same request.
     fn add(&mut self, row: &Self, found: &mut ViolationList) {
-        let (launch, request) = self.place;
+        let (launch, request) = self.identity;
         if self.lane_mask & row.lane_mask != 0 {
             found.add(CaptureRule::AccessCount, || {
                 format!("launch {launch} request {request}: two rows have one lane")

@@ -43,14 +43,14 @@ fn counted(reader: &CaptureReader, found: &mut ViolationList) -> BTreeMap<Instru
     let mut counted = BTreeMap::new();
     let mut count = |row: AccessSummary| {
         let (kind, space) = (row.kind.word().to_owned(), row.space.word().to_owned());
-        let place = (row.kernel_id.0, row.function_id.0, row.pc.0, kind, space);
+        let identity = (row.kernel_id.0, row.function_id.0, row.pc.0, kind, space);
         let Some(own) = row.request_count.checked_sub(row.shared_request_count) else {
             found.add(CaptureRule::AccessCount, || {
-                format!("launch {} at pc {}: more shared requests than requests", place.0, place.2)
+                format!("launch {} at pc {}: more shared requests than requests", identity.0, identity.2)
             });
             return;
         };
-        let sum: &mut u64 = counted.entry(place).or_default();
+        let sum: &mut u64 = counted.entry(identity).or_default();
         *sum = sum.saturating_add(own);
     };
     match reader.for_each_row(usize::MAX, &mut count) {
@@ -130,12 +130,12 @@ fn add(
     let pc = pc?.as_primitive_opt::<UInt32Type>()?;
     let sequence = sequence?.as_primitive_opt::<UInt64Type>()?;
     for row in (0..batch.num_rows()).filter(|&row| is_counted(kernel.value(row))) {
-        let place = (kernel.value(row), sequence.value(row));
-        if last.replace(place) == Some(place) {
+        let identity = (kernel.value(row), sequence.value(row));
+        if last.replace(identity) == Some(identity) {
             continue;
         }
         let (kind, space) = (word(kind?, row)?, word(space?, row)?);
-        *rows.entry((place.0, function.value(row), pc.value(row), kind, space)).or_default() += 1;
+        *rows.entry((identity.0, function.value(row), pc.value(row), kind, space)).or_default() += 1;
     }
     Some(())
 }

@@ -295,9 +295,7 @@ impl RunBuffers {
         let tensor = self.tensors.len();
         self.tensors.push(Tensor {
             tensor_id: TensorId(self.first_tensor + tensor as u64),
-            run_id: RunId(0),
             storage_id: StorageId(self.first_storage + storage as u64),
-            base_tensor_id: None,
             op_id: slice.is_written.then_some(launch.op_id),
             address: Address(address),
             dtype: shape.dtype.to_owned(),
@@ -306,8 +304,7 @@ impl RunBuffers {
             is_contiguous: shape.is_contiguous(),
             sizes: shape.sizes,
             strides: shape.strides,
-            name: None,
-            role: None,
+            ..Tensor::default()
         });
         self.views.insert(key, tensor);
         Some(tensor)

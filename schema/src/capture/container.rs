@@ -82,8 +82,8 @@ struct FileMemory<'a> {
 
 impl FileMemory<'_> {
     fn slice(&self, range: &Range<u64>) -> Result<Bytes, CaptureError> {
-        let place = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
-        let within = place.filter(|(start, end)| start <= end && *end <= self.whole.len());
+        let bounds = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+        let within = bounds.filter(|(start, end)| start <= end && *end <= self.whole.len());
         let (start, end) = within.ok_or_else(|| {
             CaptureError::corrupt("ZIP directory", "it does not lie within the file", self.path)
         })?;

@@ -65,6 +65,16 @@ pub enum CaptureError {
         /// The capture.
         path: PathBuf,
     },
+    /// Its format is from before the first release.
+    #[error("capture has format {found}, but this release reads {supported}.x: `{}`", path.display())]
+    OlderFormat {
+        /// The capture's format, major and minor.
+        found: String,
+        /// The major version that this release reads.
+        supported: u32,
+        /// The capture.
+        path: PathBuf,
+    },
     /// A table is not in the capture.
     #[error("table `{table}` is missing: `{}`", path.display())]
     MissingTable {
@@ -124,6 +134,7 @@ impl CaptureError {
             Self::Changed { .. } => {
                 Some("run the command again, on a complete file that no program writes to".to_owned())
             }
+            Self::OlderFormat { .. } => Some("record the program again".to_owned()),
             Self::NewerFormat { writer, .. } => {
                 Some(format!("install stallmap {writer} or later to read this capture"))
             }

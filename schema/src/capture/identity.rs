@@ -5,7 +5,6 @@
 //!
 //! - A value is one byte, 1, and its bytes: numbers little endian, text and binaries with their length before them as 8
 //!   bytes, lists with their length and their values. A null is one byte, 0.
-//! - Ids are those of format 2, in captures of format 1 too.
 //! - A column is its values in the order of the rows. A word is its text.
 //! - A table is, for each column in the order of names: its name with its length, and the hash of its values. A table
 //!   without rows is as one that is not there, and so is a column of nulls that a later release added.

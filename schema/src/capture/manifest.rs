@@ -11,11 +11,10 @@ use super::stored::StoredAnswer;
 use crate::hash;
 use crate::table::TableRow as _;
 
-/// The format's major version that this release writes, and the latest that it reads.
+/// The format's major version that this release writes, and the only one that it reads.
 pub const MAJOR: u32 = 2;
 /// The format's minor version that this release writes. A minor version only adds tables and columns. A reader of an
-/// earlier one ignores them. Format 2.0 has dense ids: see [`super::numbering`].
-/// 2.1 can hold stored answers: see [`super::stored`].
+/// earlier one ignores them. 2.1 can hold stored answers: see [`super::stored`].
 pub const MINOR: u32 = 1;
 /// Most bytes that a manifest may have.
 pub const MAX_BYTES: u64 = 16 << 20;
@@ -111,9 +110,13 @@ impl Manifest {
         };
         // The version comes first: the rest of a newer manifest may have any shape.
         let version: ManifestHead = serde_json::from_slice(json).map_err(not_one)?;
+        let found = format!("{}.{}", version.format.major, version.format.minor);
+        if version.format.major < MAJOR {
+            return Err(CaptureError::OlderFormat { found, supported: MAJOR, path: path.to_owned() });
+        }
         if version.format.major > MAJOR {
             return Err(CaptureError::NewerFormat {
-                found: format!("{}.{}", version.format.major, version.format.minor),
+                found,
                 supported: MAJOR,
                 writer: version.writer.unwrap_or_else(|| "of an unknown version".to_owned()),
                 path: path.to_owned(),

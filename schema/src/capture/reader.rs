@@ -20,7 +20,6 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::error::CaptureError;
 use super::manifest::{Manifest, TableEntry};
-use super::numbering::{self, IdNumbering, IdSpace, LastNumbers, SpaceNumbers};
 use super::source::{self, EntryBytes, RangeSource};
 use super::{bounds, container, entry, manifest, opened, pages};
 use crate::contained::contained;
@@ -37,8 +36,6 @@ pub struct CaptureReader {
     path: PathBuf,
     manifest: Manifest,
     entries: BTreeMap<String, EntryBytes>,
-    /// New numbers for a capture of format 1, once they were asked for.
-    numbering: Arc<OnceLock<Arc<IdNumbering>>>,
     /// Tables whose pages are within their bounds.
     vetted: Arc<Mutex<BTreeSet<String>>>,
     /// The manifest's hash of each entry, once one was asked for.
@@ -73,8 +70,7 @@ impl CaptureReader {
     }
 
     fn new(path: &Path, manifest: Manifest, entries: BTreeMap<String, EntryBytes>) -> Self {
-        let (path, numbering, vetted) = (path.to_owned(), Arc::default(), Arc::default());
-        Self { path, manifest, entries, numbering, vetted, stated: OnceLock::new() }
+        Self { path: path.to_owned(), manifest, entries, vetted: Arc::default(), stated: OnceLock::new() }
     }
 
     fn with_checked_sizes(self) -> Result<Self, CaptureError> {
@@ -173,54 +169,6 @@ impl CaptureReader {
             .map_err(|_| CaptureError::MissingTable { table: table.to_owned(), path: self.path.clone() })
     }
 
-    /// True if the capture has the ids of an earlier format, which change while it is read.
-    pub fn is_renumbered(&self) -> bool {
-        self.manifest.format.major < numbering::DENSE_MAJOR
-    }
-
-    /// True if a table's rows differ from its file, and it cannot be copied.
-    pub fn renumbers(&self, table: &str) -> bool {
-        self.is_renumbered() && numbering::columns(table).next().is_some()
-    }
-
-    /// The new numbers of a capture of format 1; `None` for a capture whose numbers stay.
-    pub fn numbering(&self) -> Result<Option<&Arc<IdNumbering>>, CaptureError> {
-        if !self.is_renumbered() {
-            return Ok(None);
-        }
-        if let Some(numbering) = self.numbering.get() {
-            return Ok(Some(numbering));
-        }
-        let numbers = |space| Ok((space, SpaceNumbers::new(space, &self.last_numbers(space)?.0)));
-        let spaces = IdSpace::ALL.into_iter().map(numbers).collect::<Result<Vec<_>, CaptureError>>()?;
-        Ok(Some(self.numbering.get_or_init(|| Arc::new(IdNumbering::new(spaces)))))
-    }
-
-    /// The last number of each run in a space: row groups say it, but for those with rows of several runs.
-    fn last_numbers(&self, space: IdSpace) -> Result<LastNumbers, CaptureError> {
-        let (table, column) = space.owner();
-        let mut last = LastNumbers::default();
-        let Ok(bytes) = self.table_entry(table) else { return Ok(last) };
-        let read = decoded(|| {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone())?;
-            let leaves = builder.parquet_schema().columns().iter();
-            let Some(leaf) = leaves.enumerate().find(|(_, leaf)| leaf.name() == column).map(|(leaf, _)| leaf)
-            else {
-                return Ok(());
-            };
-            let groups = builder.metadata().row_groups().iter().enumerate();
-            let unknown =
-                groups.filter(|(_, group)| !last.add_group(group, leaf)).map(|(index, _)| index).collect();
-            let mask = ProjectionMask::leaves(builder.parquet_schema(), [leaf]);
-            for batch in builder.with_projection(mask).with_row_groups(unknown).build()? {
-                batch?.columns().iter().for_each(|numbers| last.add_all(numbers.as_ref()));
-            }
-            Ok::<(), ParquetError>(())
-        });
-        read.map_err(|cause| damaged(table, cause, bytes, &self.path))?;
-        Ok(last)
-    }
-
     /// A table's batches.
     pub fn read_table(&self, table: &str) -> Result<TableBatches, CaptureError> {
         self.read_projected(table, None)
@@ -234,7 +182,6 @@ impl CaptureReader {
     fn read_projected(&self, table: &str, columns: Option<&[&str]>) -> Result<TableBatches, CaptureError> {
         let bytes = self.table_entry(table)?.clone();
         let file = bytes.clone();
-        let numbering = if self.renumbers(table) { self.numbering()?.cloned() } else { None };
         let opened = decoded(|| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
             let mask = columns.map(|columns| {
@@ -248,9 +195,8 @@ impl CaptureReader {
         });
         let reader = opened.map_err(|cause| damaged(table, cause, &file, &self.path))?;
         let schema = reader.schema();
-        let renumbered = numbering.map(|numbers| (numbers, numbering::positions(table, &schema)));
         let (table, path) = (table.to_owned(), self.path.clone());
-        Ok(TableBatches { schema, reader: Some(reader), file, renumbered, table, row: 0, path })
+        Ok(TableBatches { schema, reader: Some(reader), file, table, row: 0, path })
     }
 
     /// Checks the pages of a table that will be read: once where the file is in memory.
@@ -345,15 +291,11 @@ impl CaptureReader {
     }
 }
 
-/// New numbers, and the columns that hold old ones.
-type RenumberedColumns = (Arc<IdNumbering>, Vec<(usize, IdSpace)>);
-
 /// The batches of one table. After an error there are no more.
 pub struct TableBatches {
     reader: Option<ParquetRecordBatchReader>,
     file: EntryBytes,
     schema: SchemaRef,
-    renumbered: Option<RenumberedColumns>,
     table: String,
     /// Rows so far.
     row: u64,
@@ -372,17 +314,12 @@ impl Iterator for TableBatches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.reader.as_mut()?;
-        let (table, row, renumbered) = (&self.table, self.row, self.renumbered.as_ref());
+        let (table, row) = (&self.table, self.row);
         let text = |error: ArrowError| error.to_string();
         let next = || -> Result<Option<RecordBatch>, String> {
             let Some(batch) = reader.next().transpose().map_err(text)? else { return Ok(None) };
             bounds::check(table, &batch, row)?;
-            match renumbered {
-                Some((numbering, columns)) => {
-                    numbering.renumber_batch(&batch, columns).map(Some).map_err(text)
-                }
-                None => Ok(Some(batch)),
-            }
+            Ok(Some(batch))
         };
         match decoded(next) {
             Ok(batch) => {

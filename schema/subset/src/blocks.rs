@@ -35,10 +35,10 @@ impl LiveBlocks {
         let ranges = storages
             .map(|s| (false, s.address.0, s.size_bytes, s.alloc_ordinal))
             .chain(allocations.map(|a| (true, a.address.0, a.size_bytes, a.alloc_ordinal)));
-        let life = |(place, (is_rest, low, bytes, begin)): (usize, (bool, u64, u64, u64))| {
+        let life = |(index, (is_rest, low, bytes, begin)): (usize, (bool, u64, u64, u64))| {
             // Not a storage, bytes, newest first, place among all.
             let high = low.saturating_add(bytes);
-            RankedRange { low, high, rank: (is_rest, high - low, Reverse((begin, place))) }
+            RankedRange { low, high, rank: (is_rest, high - low, Reverse((begin, index))) }
         };
         Self(sweep(ranges.enumerate().map(life).filter(|life| life.low < life.high).collect()))
     }
@@ -88,8 +88,8 @@ mod tests {
 
     type BlockRank = (bool, u64, Reverse<(u64, usize)>);
 
-    fn life(place: usize, is_rest: bool, low: u64, bytes: u64, begin: u64) -> RankedRange<BlockRank> {
-        RankedRange { low, high: low + bytes, rank: (is_rest, bytes, Reverse((begin, place))) }
+    fn life(index: usize, is_rest: bool, low: u64, bytes: u64, begin: u64) -> RankedRange<BlockRank> {
+        RankedRange { low, high: low + bytes, rank: (is_rest, bytes, Reverse((begin, index))) }
     }
 
     /// The owner of each address by itself.
@@ -107,8 +107,8 @@ mod tests {
         };
         for _ in 0..200 {
             let lives: Vec<RankedRange<BlockRank>> = (0..below(12))
-                .map(|place| {
-                    life(usize::try_from(place).unwrap(), below(2) > 0, below(40), 1 + below(24), below(3))
+                .map(|index| {
+                    life(usize::try_from(index).unwrap(), below(2) > 0, below(40), 1 + below(24), below(3))
                 })
                 .collect();
             let owners = owners(&lives, 64);

@@ -122,13 +122,7 @@ fn empty(kernel_id: KernelId, &(function_id, pc, kind, space, block): &AccessCou
         space,
         block_address: block.map(|(low, _)| Address(low)),
         address: Address(u64::MAX),
-        span_bytes: 0,
-        request_count: 0,
-        shared_request_count: 0,
-        lane_count: 0,
-        sectors: 0,
-        unique_bytes: 0,
-        ideal_sectors: 0,
+        ..AccessSummary::default()
     }
 }
 

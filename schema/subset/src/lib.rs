@@ -97,12 +97,12 @@ pub fn pack_part(
     output: &Path,
     form: CaptureForm,
 ) -> Result<Manifest, CaptureError> {
-    let mut subset = Subset::new(reader, selection)?;
+    let mut subset = CaptureSubset::new(reader, selection)?;
     rewrite(reader, output, form, &mut subset)
 }
 
 /// A selection, worked out for one capture.
-struct Subset {
+struct CaptureSubset {
     without: BTreeSet<OptionalPart>,
     retained: BTreeSet<String>,
     launches: Option<BTreeSet<u64>>,
@@ -111,7 +111,7 @@ struct Subset {
     losses: Vec<Loss>,
 }
 
-impl Subset {
+impl CaptureSubset {
     fn new(reader: &CaptureReader, selection: &SubsetSelection) -> Result<Self, CaptureError> {
         let mut retained: BTreeSet<String> = reader.tables().iter().map(|table| table.name.clone()).collect();
         let mut without = selection.without.clone();
@@ -194,7 +194,7 @@ impl Subset {
     }
 }
 
-impl CaptureRewrite for Subset {
+impl CaptureRewrite for CaptureSubset {
     fn fate(&self, table: &str) -> TableFate {
         if !self.retained.contains(table) {
             return TableFate::Emptied;

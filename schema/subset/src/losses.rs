@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{OptionalPart, Subset};
+use super::{CaptureSubset, OptionalPart};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -29,7 +29,7 @@ pub(crate) fn lose_requests(row: &mut LaunchRun) {
 /// Counts by run and kind, with their description.
 type LossCounts = BTreeMap<(RunId, LossKind, &'static str), u64>;
 
-impl Subset {
+impl CaptureSubset {
     /// A row for each run and kind of data that is left out.
     pub(super) fn losses(&self, reader: &CaptureReader) -> Result<Vec<Loss>, CaptureError> {
         let mut counts = LossCounts::new();

@@ -25,16 +25,13 @@ pub(crate) fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows([Bundle {
         kernel_id: kernel(1),
         run_id: ACCESSES,
-        refusal: None,
         method: Some(BundleMethod::Observed),
         page_count: 2,
         written_page_count: 1,
         new_page_count: 2,
-        is_cooperative: false,
-        attributes: Blob(Vec::new()),
-        max_dynamic_shared_bytes: Some(0),
         shared_carveout: Some(-1),
         record_ns: 40_000,
+        ..Bundle::default()
     }])?;
     let after = hash::content_hash(&page(|index| f32::from(index) + 1.0));
     let written = |index: u64| BundlePage {
@@ -65,16 +62,10 @@ pub(crate) fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
 fn replays(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows([Replay {
         run_id: COUNTERS,
-        ordinal: 0,
         kernel_id: kernel(1),
-        repeat: 0,
         result: ReplayResult::Verified,
         checked_page_count: 1,
-        different_page_count: 0,
-        unstable_page_count: 0,
-        is_translated: false,
-        duration_ns: None,
-        detail: None,
+        ..Replay::default()
     }])?;
     let counter = |metric: &str, value, unit: &str| Counter {
         run_id: COUNTERS,

@@ -46,11 +46,7 @@ fn empty(row: &MemoryAccess, (access_bytes, class, is_misaligned, sectors): Requ
         class,
         is_misaligned,
         sectors,
-        request_count: 0,
-        lane_count: 0,
-        line_count: 0,
-        unique_bytes: 0,
-        ideal_sectors: 0,
+        ..AccessHistogram::default()
     }
 }
 

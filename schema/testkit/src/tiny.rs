@@ -117,18 +117,12 @@ fn runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         started_ns: START_NS,
         ended_ns: Some(at(100)),
         clock_offset_ns: START_NS,
-        exit_code: Some(0),
-        exit_signal: None,
         driver_version: Some("580.159.04".to_owned()),
         cuda_version: Some(13000),
-        instrument_version: None,
         python_version: Some("3.12.3".to_owned()),
         torch_version: Some("2.11.0".to_owned()),
         sampling_period_cycles: (instrument == Instrument::PcSamples).then_some(1024),
-        parent_process_id: None,
-        rank: None,
-        local_rank: None,
-        world_size: None,
+        ..Run::default()
     };
     let replay = Run { started_ns: at(200), ended_ns: Some(at(300)), ..run(COUNTERS, Instrument::Counters) };
     writer.append_rows([run(ACCESSES, Instrument::Accesses), run(SAMPLES, Instrument::PcSamples), replay])?;

@@ -107,25 +107,8 @@ fn run(run_id: RunId, instrument: Instrument, named: fn(&str) -> String) -> Run 
         reference_run_id: ACCESSES,
         program: named("tree"),
         arguments: "[]".to_owned(),
-        working_directory: String::new(),
-        host: String::new(),
-        system: String::new(),
-        process_id: 0,
-        started_ns: 0,
-        ended_ns: None,
-        clock_offset_ns: 0,
-        exit_code: None,
-        exit_signal: None,
-        driver_version: None,
-        cuda_version: None,
-        instrument_version: None,
-        python_version: None,
-        torch_version: None,
         sampling_period_cycles: (instrument == Instrument::PcSamples).then_some(1_024),
-        parent_process_id: None,
-        rank: None,
-        local_rank: None,
-        world_size: None,
+        ..Run::default()
     }
 }
 
@@ -135,28 +118,14 @@ fn launch(number: u64, named: fn(&str) -> String) -> Launch {
         run_id: ACCESSES,
         function_id: FunctionId(number % KERNELS + 1),
         ordinal: number,
-        occurrence: 0,
         grid_x: 1,
         grid_y: 1,
         grid_z: 1,
         block_x: 256,
         block_y: 1,
         block_z: 1,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
-        dynamic_shared_bytes: None,
-        static_shared_bytes: None,
-        local_bytes: None,
-        register_count: None,
-        device_id: 0,
-        op_id: None,
         pystates_hash: Some(state(number, named)),
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-        accesses_of: None,
+        ..Launch::default()
     }
 }
 
@@ -166,20 +135,9 @@ fn launch_run(run_id: RunId, number: u64) -> LaunchRun {
         ordinal: number,
         kernel_id: KernelId(number),
         matched: if run_id == ACCESSES { Match::Reference } else { Match::Matched },
-        match_reason: None,
-        thread_id: 0,
-        stream_id: 0,
-        correlation_id: None,
         begin_ns: i64::try_from(number).unwrap_or(0),
-        end_ns: None,
         recorded: true,
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     }
 }
 

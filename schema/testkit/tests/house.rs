@@ -36,7 +36,7 @@ const READERS: [&str; 8] = [
     "stallmap-schema",
     "stallmap-check",
     "stallmap-tables",
-    "stallmap-joins",
+    "stallmap-planning",
     "stallmap-memory",
     "stallmap-engine",
     "stallmap-code",

@@ -1,6 +1,6 @@
 //! A row of accesses gives back every lane's address.
 
-use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
+use stallmap_schema::id::{Address, FunctionId, KernelId};
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 
@@ -8,19 +8,15 @@ fn row(lane_mask: u32, stride_bytes: Option<i32>, offsets: Option<Vec<u32>>) -> 
     MemoryAccess {
         kernel_id: KernelId(1),
         function_id: FunctionId(1),
-        pc: Pc(0),
-        block: 0,
-        warp: 0,
-        sequence: 0,
         kind: AccessKind::Read,
         space: Space::Global,
         access_bytes: 4,
         lane_mask,
         address: Address(1000),
-        span_bytes: 0,
         stride_bytes,
         offsets,
         offset_shift: 2,
+        ..MemoryAccess::default()
     }
 }
 

@@ -1,6 +1,4 @@
 //! Conversion between folder and file. Packing an unpacked capture gives the same bytes.
-//!
-//! A capture of an earlier format is converted to the format that this release writes, with the same content.
 
 use std::fs;
 use std::io;
@@ -11,14 +9,11 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 
 use crate::container;
-use crate::writer::{CaptureForm, CaptureWriter, StagingFolder, put};
+use crate::writer::{StagingFolder, put};
 
 /// Packs the capture in a folder into a file.
 pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
     let reader = CaptureReader::open(folder)?;
-    if reader.is_renumbered() {
-        return convert(&reader, file, CaptureForm::File);
-    }
     refuse_existing(file)?;
     let staging = StagingFolder::next_to(file)?;
     let zip = staging.0.join("capture.zip");
@@ -29,9 +24,6 @@ pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
 
 /// Packs an open capture, wherever it is, into a file.
 pub fn pack_opened(reader: &CaptureReader, file: &Path) -> Result<(), CaptureError> {
-    if reader.is_renumbered() {
-        return convert(reader, file, CaptureForm::File);
-    }
     refuse_existing(file)?;
     let staging = StagingFolder::next_to(file)?;
     write_entries(reader, &staging.0)?;
@@ -48,28 +40,10 @@ pub fn unpack(capture: &Path, folder: &Path) -> Result<(), CaptureError> {
 
 /// Unpacks an open capture, wherever it is, into a new folder.
 pub fn unpack_opened(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
-    if reader.is_renumbered() {
-        return convert(reader, folder, CaptureForm::Folder);
-    }
     refuse_existing(folder)?;
     let staging = StagingFolder::next_to(folder)?;
     write_entries(reader, &staging.0)?;
     put(&staging.0, folder)
-}
-
-/// Writes a capture of an earlier format in the present one.
-fn convert(reader: &CaptureReader, output: &Path, form: CaptureForm) -> Result<(), CaptureError> {
-    let mut writer = CaptureWriter::create(output, form)?;
-    for table in reader.tables() {
-        writer.take_table(reader, table)?;
-    }
-    for file in &reader.manifest().files {
-        writer.add_file(&file.path, &reader.verified_entry(&file.path)?)?;
-    }
-    writer.note(reader.manifest().notes.iter().cloned());
-    writer.label(reader.manifest().labels.clone());
-    writer.created(reader.manifest().created_ns);
-    writer.finish().map(drop)
 }
 
 pub(crate) fn write_entries(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {

@@ -31,9 +31,6 @@ pub fn write(
 ) -> Result<(), CaptureError> {
     let path = reader.path();
     let refused = |cause: &str| Err(CaptureError::refused("stored answers", cause, path));
-    if reader.is_renumbered() {
-        return refused("the capture has format 1 (`stallmap pack` writes it in the present format)");
-    }
     if !path.is_file() {
         return refused("the capture is not a file (`stallmap pack` makes one of a folder)");
     }

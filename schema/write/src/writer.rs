@@ -148,25 +148,17 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Adds a table of another capture: byte for byte, unless its ids change. Stored answers are left out: another
-    /// capture has others.
+    /// Adds a table of another capture, byte for byte. Stored answers are left out: another capture has others.
     pub fn take_table(&mut self, reader: &CaptureReader, table: &TableEntry) -> Result<(), CaptureError> {
         if stored::is_table(&table.name) {
             return Ok(());
         }
         let path = entry::table(&table.name);
         let bytes = reader.entry_bytes(&path)?.clone();
-        if !reader.renumbers(&table.name) {
-            let (name, rows) = (table.name.clone(), table.rows);
-            self.copy_table(&TableFile { name, path: path.clone(), rows, bytes })?;
-            let hash = self.copied.get(&table.name).map_or("", |copied| &copied.blake3);
-            return reader.verify(&path, hash);
-        }
-        reader.verify(&path, &bytes.hash()?)?;
-        for batch in reader.read_table(&table.name)? {
-            self.append(&table.name, &batch?)?;
-        }
-        Ok(())
+        let (name, rows) = (table.name.clone(), table.rows);
+        self.copy_table(&TableFile { name, path: path.clone(), rows, bytes })?;
+        let hash = self.copied.get(&table.name).map_or("", |copied| &copied.blake3);
+        reader.verify(&path, hash)
     }
 
     /// Adds a cubin under the BLAKE3 hash of the cubin as loaded. Returns its entry, for `module.file`.

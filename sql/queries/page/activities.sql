@@ -7,36 +7,12 @@ WITH named AS (
   SELECT k.function_id, k.short_kernel, collective_kind(f.name) AS collective
   FROM kernel_name k
   JOIN function f ON f.function_id = k.function_id
-), span AS (
-  SELECT run_id, min(begin_ns) AS begin_ns, max(end_ns) AS end_ns
-  FROM gpu_activity
-  WHERE kind <> 'synchronization' AND device_id IS NOT NULL AND end_ns > begin_ns
-  GROUP BY run_id
-), bound AS (
-  SELECT min(begin_ns) AS first_ns, max(begin_ns) AS last_ns, min(end_ns) AS end_ns FROM span
-), base AS (
-  SELECT s.run_id, CASE WHEN b.last_ns < b.end_ns THEN b.first_ns ELSE s.begin_ns END AS base_ns, s.end_ns
-  FROM span s
-  CROSS JOIN bound b
-), ordered AS (
-  SELECT
-    run_id, device_id, begin_ns, count(*) OVER (PARTITION BY run_id, device_id) AS steps,
-    row_number() OVER (PARTITION BY run_id, device_id ORDER BY duration_ns, program_step) AS place
-  FROM program_step
-), median AS (
-  SELECT begin_ns, run_id FROM ordered WHERE place = (steps + 1) / 2 ORDER BY steps DESC, run_id, device_id LIMIT 1
-), center AS (
-  SELECT coalesce(
-    (SELECT m.begin_ns - b.base_ns FROM median m JOIN base b ON b.run_id = m.run_id),
-    (SELECT max(end_ns - base_ns) / 2 FROM base)
-  ) AS ns
 ), work AS (
   SELECT
     a.*, b.base_ns, count(*) OVER () AS all_count,
-    row_number() OVER (ORDER BY abs(a.begin_ns - b.base_ns - c.ns), a.run_id, a.activity_id) AS place
+    row_number() OVER (ORDER BY abs(a.begin_ns - b.base_ns - b.center_ns), a.run_id, a.activity_id) AS place
   FROM gpu_activity a
-  JOIN base b ON b.run_id = a.run_id
-  CROSS JOIN center c
+  JOIN timeline_clock b ON b.run_id = a.run_id
   WHERE a.kind <> 'synchronization' AND a.device_id IS NOT NULL AND a.end_ns > a.begin_ns
 ), near AS (
   SELECT * FROM work WHERE place <= $top

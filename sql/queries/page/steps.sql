@@ -2,16 +2,7 @@
 -- Steps and the phases around them, by GPU. from_ns: since the first work of the GPUs, as in the query of that work.
 -- Shares are parts of the step: kernels that are no collectives, collectives alone, copies alone, idle. idle before late
 -- launches, late copies to the GPU, and after waits of the host are parts of idle. is_median: the step of median length.
-WITH span AS (
-  SELECT run_id, min(begin_ns) AS begin_ns, max(end_ns) AS end_ns
-  FROM gpu_activity
-  WHERE kind <> 'synchronization' AND device_id IS NOT NULL AND end_ns > begin_ns
-  GROUP BY run_id
-), base AS (
-  SELECT s.run_id, CASE WHEN b.last_ns < b.end_ns THEN b.first_ns ELSE s.begin_ns END AS base_ns
-  FROM span s
-  CROSS JOIN (SELECT min(begin_ns) AS first_ns, max(begin_ns) AS last_ns, min(end_ns) AS end_ns FROM span) b
-), ordered AS (
+WITH ordered AS (
   SELECT
     run_id, device_id, program_step, count(*) OVER (PARTITION BY run_id, device_id) AS steps,
     row_number() OVER (PARTITION BY run_id, device_id ORDER BY duration_ns, program_step) AS place
@@ -29,7 +20,7 @@ SELECT
   s.wait_idle_ns / nullif(CAST(s.duration_ns AS DOUBLE), 0.0) AS wait_idle_share,
   coalesce(o.place = (o.steps + 1) / 2, false) AS is_median
 FROM phase_window w
-JOIN base b ON b.run_id = w.run_id
+JOIN timeline_clock b ON b.run_id = w.run_id
 JOIN run r ON r.run_id = w.run_id
 LEFT JOIN program_step s ON s.run_id = w.run_id AND s.device_id = w.device_id AND s.program_step = w.program_step
 LEFT JOIN ordered o ON o.run_id = w.run_id AND o.device_id = w.device_id AND o.program_step = w.program_step

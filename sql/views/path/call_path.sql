@@ -1,7 +1,6 @@
 -- One call path that led to launches, with their cost.
 --
--- Its steps are those of `launch_path`. All rows add up to the samples. Below kernels lie instructions, in
--- `path_instruction`.
+-- Its steps are those of `launch_path`. All rows add up to the samples.
 CREATE VIEW call_path (
   -- Hash of categories and names: stable across captures.
   path_id,

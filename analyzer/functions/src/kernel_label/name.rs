@@ -49,17 +49,18 @@ const fn opening(byte: u8) -> Option<u8> {
 
 /// The name without its parameters and its return type. None if it has no C++ syntax, or brackets that do not match.
 pub(super) fn without_signature(name: &str) -> Option<&str> {
-    let places = outside(name)?;
-    let end = places.iter().rev().find(|(_, byte)| *byte == b'(').map_or(name.len(), |(at, _)| *at);
-    let start = places.iter().rev().find(|(at, byte)| *at < end && *byte == b' ').map_or(0, |(at, _)| at + 1);
+    let positions = outside(name)?;
+    let end = positions.iter().rev().find(|(_, byte)| *byte == b'(').map_or(name.len(), |(at, _)| *at);
+    let start =
+        positions.iter().rev().find(|(at, byte)| *at < end && *byte == b' ').map_or(0, |(at, _)| at + 1);
     name.get(start..end).filter(|rest| !rest.is_empty())
 }
 
 /// The parts of a qualified name, between `::` outside of brackets.
 pub(super) fn path(name: &str) -> Vec<&str> {
-    let Some(places) = outside(name) else { return vec![name] };
+    let Some(positions) = outside(name) else { return vec![name] };
     let (mut parts, mut start) = (Vec::new(), 0);
-    for pair in places.windows(2) {
+    for pair in positions.windows(2) {
         if let [(at, b':'), (next, b':')] = *pair
             && next == at + 1
             && at >= start
@@ -79,8 +80,8 @@ pub(super) fn identifier(part: &str) -> &str {
 
 /// The template arguments of a part. Empty without any.
 pub(super) fn arguments(part: &str) -> Vec<&str> {
-    let Some(places) = outside(part) else { return Vec::new() };
-    let at = |wanted: u8| places.iter().find(|(_, byte)| *byte == wanted).map(|(at, _)| *at);
+    let Some(positions) = outside(part) else { return Vec::new() };
+    let at = |wanted: u8| positions.iter().find(|(_, byte)| *byte == wanted).map(|(at, _)| *at);
     let (Some(start), Some(end)) = (at(b'<'), at(b'>')) else { return Vec::new() };
     let Some(list) = part.get(start + 1..end) else { return Vec::new() };
     let commas = outside(list).unwrap_or_default().into_iter().filter(|(_, byte)| *byte == b',');

@@ -10,22 +10,22 @@ pub fn dot(picture: &ForestPicture) -> String {
         "digraph forest {\n  rankdir=LR;\n  node [shape=ellipse, fontname=\"sans-serif\", fontsize=10];\n  \
          edge [fontname=\"sans-serif\", fontsize=9, color=gray50];\n",
     );
-    for (place, node) in picture.nodes.iter().enumerate() {
+    for (index, node) in picture.nodes.iter().enumerate() {
         let share = picture.share(node.samples);
         let side = 0.5 + 3.0 * share.sqrt();
         let style = if node.base.is_some() { "dashed" } else { "solid" };
-        let color = if picture.blamed[place] { ", color=red, fontcolor=red" } else { "" };
-        let (name, detail) = label(picture, place);
+        let color = if picture.blamed[index] { ", color=red, fontcolor=red" } else { "" };
+        let (name, detail) = label(picture, index);
         text.extend([format!(
-            "  n{place} [label={}, tooltip={}, style={style}, width={side:.2}, height={:.2}{color}];\n",
+            "  n{index} [label={}, tooltip={}, style={style}, width={side:.2}, height={:.2}{color}];\n",
             quoted(&format!("{name}\n{detail}")),
-            quoted(&tooltip(picture, place)),
+            quoted(&tooltip(picture, index)),
             side * 0.6,
         )]);
         if let Some(base) = node.base {
             let op = node.tensor.op.as_deref().map(short_op).unwrap_or_default();
-            let color = if picture.blamed[place] { ", color=red" } else { "" };
-            text.extend([format!("  n{base} -> n{place} [label={}, style=dashed{color}];\n", quoted(op))]);
+            let color = if picture.blamed[index] { ", color=red" } else { "" };
+            text.extend([format!("  n{base} -> n{index} [label={}, style=dashed{color}];\n", quoted(op))]);
         }
     }
     for edge in &picture.edges {

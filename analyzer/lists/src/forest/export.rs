@@ -9,7 +9,7 @@ use super::prune::ForestPicture;
 
 /// One row per node, then one for its hidden views, for other tensors, and for each unattributed label.
 struct ForestRow<'a> {
-    place: Option<usize>,
+    index: Option<usize>,
     name: String,
     base: Option<usize>,
     samples: f64,
@@ -20,7 +20,7 @@ struct ForestRow<'a> {
 /// The rows. `self_samples` of all add up to the samples.
 pub fn batch(picture: &ForestPicture) -> Result<RecordBatch, ArrowError> {
     let rows = rows(picture);
-    let node = |row: &ForestRow<'_>| row.place.and_then(|place| picture.nodes.get(place));
+    let node = |row: &ForestRow<'_>| row.index.and_then(|index| picture.nodes.get(index));
     let text = |of: &dyn Fn(&ForestRow<'_>) -> Option<String>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<StringArray>())
     };
@@ -33,9 +33,9 @@ pub fn batch(picture: &ForestPicture) -> Result<RecordBatch, ArrowError> {
     let number = |of: &dyn Fn(&ForestRow<'_>) -> Option<f64>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<Float64Array>())
     };
-    let first = |place: usize| picture.nodes.get(place).map(|node| node.tensor.id);
+    let first = |index: usize| picture.nodes.get(index).map(|node| node.tensor.id);
     RecordBatch::try_from_iter_with_nullable([
-        ("tensor_id", id(&|row| row.place.and_then(first)), true),
+        ("tensor_id", id(&|row| row.index.and_then(first)), true),
         ("base_tensor_id", id(&|row| row.base.and_then(first)), true),
         ("tensor", text(&|row| Some(row.name.clone())), true),
         ("tensors", id(&|row| u64::try_from(node(row)?.count).ok()), true),
@@ -44,7 +44,7 @@ pub fn batch(picture: &ForestPicture) -> Result<RecordBatch, ArrowError> {
         ("born_at", text(&|row| node(row)?.tensor.born_at.clone()), true),
         ("stalled_at", text(&|row| node(row)?.tensor.stalled_at.clone()), true),
         ("is_contiguous", flag(&|row| node(row)?.tensor.is_contiguous), true),
-        ("is_blamed", flag(&|row| row.place.and_then(|place| row.picture.blamed.get(place).copied())), true),
+        ("is_blamed", flag(&|row| row.index.and_then(|index| row.picture.blamed.get(index).copied())), true),
         ("samples", number(&|row| Some(row.tree_samples)), true),
         ("self_samples", number(&|row| Some(row.samples)), true),
         ("share", number(&|row| Some(picture.share(row.tree_samples))), true),
@@ -55,25 +55,25 @@ pub fn batch(picture: &ForestPicture) -> Result<RecordBatch, ArrowError> {
 fn rows(picture: &ForestPicture) -> Vec<ForestRow<'_>> {
     let mut rows = Vec::new();
     let rest = |name: String, base: Option<usize>, samples: f64| ForestRow {
-        place: None,
+        index: None,
         name,
         base,
         samples,
         tree_samples: samples,
         picture,
     };
-    for (place, node) in picture.nodes.iter().enumerate() {
+    for (index, node) in picture.nodes.iter().enumerate() {
         rows.push(ForestRow {
-            place: Some(place),
+            index: Some(index),
             name: node.tensor.name.clone(),
             base: node.base,
             samples: node.samples,
             tree_samples: node.tree_samples,
             picture,
         });
-        let (views, samples) = picture.hidden_views[place];
+        let (views, samples) = picture.hidden_views[index];
         if views > 0 {
-            rows.push(rest(format!("({views} other views)"), Some(place), samples));
+            rows.push(rest(format!("({views} other views)"), Some(index), samples));
         }
     }
     let (tensors, samples) = picture.hidden;

@@ -110,12 +110,12 @@ impl TensorForest {
 
     fn picture(&self, visible: &BTreeSet<usize>, blamed: &BTreeSet<usize>) -> ForestPicture {
         let order = self.order(visible);
-        let mut places = vec![None; self.nodes.len()];
-        for (place, &node) in order.iter().enumerate() {
-            places[node] = Some(place);
+        let mut indexes = vec![None; self.nodes.len()];
+        for (index, &node) in order.iter().enumerate() {
+            indexes[node] = Some(index);
         }
         let nodes = order.iter().map(|&node| {
-            let base = self.nodes[node].base.and_then(|base| places[base]);
+            let base = self.nodes[node].base.and_then(|base| indexes[base]);
             ForestNode { base, ..self.nodes[node].clone() }
         });
         let mut picture = ForestPicture {
@@ -127,16 +127,16 @@ impl TensorForest {
             most: order.iter().map(|&node| self.nodes[node].samples).fold(0.0, f64::max),
             ..ForestPicture::default()
         };
-        for (place, node) in self.nodes.iter().enumerate() {
-            let is_shown = places[place].is_some();
+        for (index, node) in self.nodes.iter().enumerate() {
+            let is_shown = indexes[index].is_some();
             if !is_shown {
-                let shown = self.bases(place).find_map(|base| places[base]);
+                let shown = self.bases(index).find_map(|base| indexes[base]);
                 let hidden = shown.map_or(&mut picture.hidden, |base| &mut picture.hidden_views[base]);
                 hidden.0 += node.count;
                 hidden.1 += node.samples;
             }
         }
-        let shown = |edge: &ForestEdge| Some((places[edge.source]?, places[edge.target]?));
+        let shown = |edge: &ForestEdge| Some((indexes[edge.source]?, indexes[edge.target]?));
         picture.edges = self
             .edges
             .iter()

@@ -149,7 +149,7 @@ proptest! {
         let roots: f64 =
             picture.nodes.iter().filter(|node| node.base.is_none()).map(|node| node.tree_samples).sum();
         prop_assert!((roots + picture.hidden.1 + 3.0 - expected).abs() < 1e-6);
-        prop_assert!(picture.nodes.iter().enumerate().all(|(place, node)| node.base.is_none_or(|base| base < place)));
+        prop_assert!(picture.nodes.iter().enumerate().all(|(index, node)| node.base.is_none_or(|base| base < index)));
         prop_assert!(draw(&picture, DrawingTarget::File).ends_with("</svg>\n"));
         let batch = export::batch(&picture).unwrap();
         prop_assert!(batch.num_rows() >= picture.nodes.len());

@@ -39,18 +39,18 @@ impl ForestText<'_> {
     }
 
     /// A tensor, its source, and its views: `lead` precedes it, `below` precedes the lines below it.
-    fn node(&mut self, place: usize, lead: &str, below: &str) {
-        let node = &self.picture.nodes[place];
+    fn node(&mut self, index: usize, lead: &str, below: &str) {
+        let node = &self.picture.nodes[index];
         let own = if node.samples > 0.0 { number::measured(node.samples) } else { "-".to_owned() };
-        let role = if self.picture.blamed[place] { TextRole::Error } else { TextRole::Plain };
-        self.line(Some(node.tree_samples), &own, lead, &self.title(place), role);
-        let views: Vec<usize> = (place + 1..self.picture.nodes.len())
-            .filter(|&view| self.picture.nodes[view].base == Some(place))
+        let role = if self.picture.blamed[index] { TextRole::Error } else { TextRole::Plain };
+        self.line(Some(node.tree_samples), &own, lead, &self.title(index), role);
+        let views: Vec<usize> = (index + 1..self.picture.nodes.len())
+            .filter(|&view| self.picture.nodes[view].base == Some(index))
             .collect();
-        let hidden = self.picture.hidden_views[place];
+        let hidden = self.picture.hidden_views[index];
         let is_said = hidden.1 > 0.0;
         let follows = if views.is_empty() && !is_said { "   " } else { "│  " };
-        for summary in self.summary(place) {
+        for summary in self.summary(index) {
             self.line(None, "", &format!("{below}{follows}"), &summary, TextRole::Dim);
         }
         for (rank, &view) in views.iter().enumerate() {
@@ -64,8 +64,8 @@ impl ForestText<'_> {
         }
     }
 
-    fn title(&self, place: usize) -> String {
-        let node = &self.picture.nodes[place];
+    fn title(&self, index: usize) -> String {
+        let node = &self.picture.nodes[index];
         let mut title = node.tensor.name.clone();
         if node.count > 1 {
             title.extend([format!(" ×{}", node.count)]);
@@ -76,7 +76,7 @@ impl ForestText<'_> {
         if node.base.is_some() && node.tensor.is_contiguous != Some(true) {
             title += " · not contiguous";
         }
-        let (views, samples) = self.picture.hidden_views[place];
+        let (views, samples) = self.picture.hidden_views[index];
         if views > 0 && samples <= 0.0 {
             title.extend([format!(" … {}", other_views(views))]);
         }
@@ -84,8 +84,8 @@ impl ForestText<'_> {
     }
 
     /// Lines below a tensor: its allocation site, its source, writes into it, and the line that waited for it.
-    fn summary(&self, place: usize) -> Vec<String> {
-        let node = &self.picture.nodes[place];
+    fn summary(&self, index: usize) -> Vec<String> {
+        let node = &self.picture.nodes[index];
         let mut summary = Vec::new();
         if let Some(born_line) = &node.tensor.born_at {
             summary.push(format!("allocated at {born_line}"));
@@ -94,7 +94,7 @@ impl ForestText<'_> {
             summary.push(format!("waited at {line}"));
         }
         let edges = |kind: RelationKind| -> Vec<&ForestEdge> {
-            self.picture.edges.iter().filter(|edge| edge.target == place && edge.kind == kind).collect()
+            self.picture.edges.iter().filter(|edge| edge.target == index && edge.kind == kind).collect()
         };
         for (kind, sign) in [
             (RelationKind::Copy, "← copy of"),

@@ -71,8 +71,8 @@ impl TensorForest {
         each: bool,
     ) -> Self {
         let mut forest = Self { others, ..Self::default() };
-        let places = forest.plant(tensors, each);
-        forest.relate(relations, &places);
+        let indexes = forest.plant(tensors, each);
+        forest.relate(relations, &indexes);
         // Views come after their bases, so from the end every node is complete before it is added to its base.
         for node in (0..forest.nodes.len()).rev() {
             let samples = forest.nodes[node].tree_samples;
@@ -86,33 +86,34 @@ impl TensorForest {
     /// Adds tensors, grouped if equal. Returns each tensor's node.
     fn plant(&mut self, tensors: &[ForestTensor], each: bool) -> BTreeMap<u64, usize> {
         let kinds = if each { (0..tensors.len()).collect() } else { kinds(tensors) };
-        let (mut places, mut alike, mut largest) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut indexes, mut alike, mut largest) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (tensor, kind) in tensors.iter().zip(kinds) {
-            let base = tensor.base_tensor_id.and_then(|base| places.get(&base).copied());
-            let place = *alike.entry((base, kind)).or_insert_with(|| {
+            let base = tensor.base_tensor_id.and_then(|base| indexes.get(&base).copied());
+            let index = *alike.entry((base, kind)).or_insert_with(|| {
                 self.nodes.push(ForestNode { tensor: tensor.clone(), base, ..ForestNode::default() });
                 largest.push(f64::NEG_INFINITY);
                 self.nodes.len() - 1
             });
-            places.insert(tensor.id, place);
-            let node = &mut self.nodes[place];
+            indexes.insert(tensor.id, index);
+            let node = &mut self.nodes[index];
             node.count += 1;
             node.tensor_ids.push(tensor.id);
             node.samples += tensor.samples;
             node.tree_samples += tensor.samples;
             node.time_ns += tensor.time_ns.unwrap_or_default();
-            if tensor.samples > largest[place] && tensor.stalled_at.is_some() {
-                largest[place] = tensor.samples;
+            if tensor.samples > largest[index] && tensor.stalled_at.is_some() {
+                largest[index] = tensor.samples;
                 node.tensor.stalled_at.clone_from(&tensor.stalled_at);
             }
         }
-        places
+        indexes
     }
 
-    fn relate(&mut self, relations: &[TensorRelation], places: &BTreeMap<u64, usize>) {
+    fn relate(&mut self, relations: &[TensorRelation], indexes: &BTreeMap<u64, usize>) {
         let mut calls: BTreeMap<_, u64> = BTreeMap::new();
         for relation in relations {
-            let (Some(&source), Some(&target)) = (places.get(&relation.source), places.get(&relation.target))
+            let (Some(&source), Some(&target)) =
+                (indexes.get(&relation.source), indexes.get(&relation.target))
             else {
                 continue;
             };
@@ -145,26 +146,26 @@ impl TensorForest {
 
 /// A group number for each tensor. Equal tensors with equal views share one, in any number.
 fn kinds(tensors: &[ForestTensor]) -> Vec<usize> {
-    let places: BTreeMap<u64, usize> =
-        tensors.iter().enumerate().map(|(place, tensor)| (tensor.id, place)).collect();
+    let indexes: BTreeMap<u64, usize> =
+        tensors.iter().enumerate().map(|(index, tensor)| (tensor.id, index)).collect();
     let mut views: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); tensors.len()];
     let mut known = BTreeMap::new();
     let mut kinds = vec![0; tensors.len()];
     // Views come after their bases.
-    for (place, tensor) in tensors.iter().enumerate().rev() {
+    for (index, tensor) in tensors.iter().enumerate().rev() {
         let key = (
             &tensor.name,
             &tensor.shape,
             &tensor.op,
             &tensor.born_at,
             tensor.is_contiguous,
-            std::mem::take(&mut views[place]),
+            std::mem::take(&mut views[index]),
         );
         let next = known.len();
-        kinds[place] = *known.entry(key).or_insert(next);
-        let base = tensor.base_tensor_id.and_then(|base| places.get(&base).copied());
-        if let Some(base) = base.filter(|&base| base < place) {
-            views[base].insert(kinds[place]);
+        kinds[index] = *known.entry(key).or_insert(next);
+        let base = tensor.base_tensor_id.and_then(|base| indexes.get(&base).copied());
+        if let Some(base) = base.filter(|&base| base < index) {
+            views[base].insert(kinds[index]);
         }
     }
     kinds

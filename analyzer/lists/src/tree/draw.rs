@@ -56,15 +56,15 @@ pub(super) fn draw(rows: &[TreeRow], picture: &TreeDrawing<'_>, canvas: TableCan
         &canvas.paint.text(TextRole::Dim, &format!("{rules}{}", "─".repeat(width(picture.header)))),
     );
     let mut guides = Vec::new();
-    for (place, row) in lines.iter().enumerate() {
+    for (index, row) in lines.iter().enumerate() {
         for (column, &width) in columns.iter().zip(&widths) {
-            let cell = &column.cells[place];
+            let cell = &column.cells[index];
             text += &canvas.paint.text((column.role)(cell), &pad(cell, width));
             text += GAP;
         }
         let lead = lead(row, &mut guides);
         text += &canvas.paint.text(TextRole::Dim, &lead);
-        let note = notes[place].map(|count| format!(" … {count} deeper")).unwrap_or_default();
+        let note = notes[index].map(|count| format!(" … {count} deeper")).unwrap_or_default();
         let label = label(row, picture) + &note;
         let label = shorten(&label, room.saturating_sub(width(&lead)).max(NARROWEST), ShortenSide::Middle);
         line(&mut text, &canvas.paint.text(role(row), &label));
@@ -100,7 +100,7 @@ fn columns(rows: &[&TreeRow], picture: &TreeDrawing<'_>) -> Vec<TreeColumn> {
     {
         columns.push(column("share".into(), cells(&|row| share(&row.total.after, &whole, first))));
     }
-    for (place, &metric) in picture.metrics.iter().enumerate() {
+    for (index, &metric) in picture.metrics.iter().enumerate() {
         let name = header(metric);
         if picture.is_diff {
             columns.push(column(
@@ -108,18 +108,18 @@ fn columns(rows: &[&TreeRow], picture: &TreeDrawing<'_>) -> Vec<TreeColumn> {
                 cells(&|row| value(row.total.before.value(metric), metric)),
             ));
             columns.push(column("after".into(), cells(&|row| value(row.total.after.value(metric), metric))));
-            let change = column("change".into(), cells(&|row| change(row, place, metric)));
+            let change = column("change".into(), cells(&|row| change(row, index, metric)));
             columns.push(TreeColumn { role: change_role, ..change });
-            columns.push(column("ratio".into(), cells(&|row| by(row, place, |change| change.ratio))));
+            columns.push(column("ratio".into(), cells(&|row| by(row, index, |change| change.ratio))));
             // Launches are counted exactly, and names need room.
-            if place == 0 && metric != TreeMetric::Launches {
-                columns.push(column("low".into(), cells(&|row| by(row, place, |change| change.ratio_low))));
-                columns.push(column("high".into(), cells(&|row| by(row, place, |change| change.ratio_high))));
+            if index == 0 && metric != TreeMetric::Launches {
+                columns.push(column("low".into(), cells(&|row| by(row, index, |change| change.ratio_low))));
+                columns.push(column("high".into(), cells(&|row| by(row, index, |change| change.ratio_high))));
             }
             continue;
         }
         columns.push(column(name.into(), cells(&|row| value(row.total.after.value(metric), metric))));
-        if place == 0 && is_sum(metric) {
+        if index == 0 && is_sum(metric) {
             columns.push(column("self".into(), cells(&|row| own(row, metric))));
         }
     }
@@ -167,16 +167,16 @@ fn value(value: Option<f64>, metric: TreeMetric) -> String {
 }
 
 /// The change of a metric, marked if not significant.
-fn change(row: &TreeRow, place: usize, metric: TreeMetric) -> String {
+fn change(row: &TreeRow, index: usize, metric: TreeMetric) -> String {
     let Some(change) = row.total.change(metric) else { return "-".into() };
-    let is_noise = change.abs() > 0.0 && row.changes.get(place).is_some_and(SignificantChange::is_noise);
+    let is_noise = change.abs() > 0.0 && row.changes.get(index).is_some_and(SignificantChange::is_noise);
     let (mark, sign) = (if is_noise { "~ " } else { "" }, if change > 0.0 { "+" } else { "" });
     format!("{mark}{sign}{}", value(Some(change), metric))
 }
 
 /// A ratio of a row's change. None for added or removed rows.
-fn by(row: &TreeRow, place: usize, of: fn(&SignificantChange) -> Option<f64>) -> String {
-    let change = row.changes.get(place).filter(|_| status(&row.total).is_none());
+fn by(row: &TreeRow, index: usize, of: fn(&SignificantChange) -> Option<f64>) -> String {
+    let change = row.changes.get(index).filter(|_| status(&row.total).is_none());
     change.and_then(of).map_or_else(|| "-".into(), number::ratio)
 }
 

@@ -37,7 +37,7 @@ pub(super) fn batch(
         let status = rows.iter().map(|row| status(&row.total)).collect::<StringArray>();
         columns.push(("status".into(), Arc::new(status)));
     }
-    for (place, &metric) in metrics.iter().enumerate() {
+    for (index, &metric) in metrics.iter().enumerate() {
         let mut add = |name: String, of: &dyn Fn(&TreeRow) -> Option<f64>| {
             columns.push((name, Arc::new(rows.iter().map(of).collect::<Float64Array>())));
         };
@@ -49,7 +49,7 @@ pub(super) fn batch(
             let change = |own: &PairedCosts| own.change(metric);
             add(format!("self_{name}_change"), &|row| change(&row.own));
             let judged = |of: fn(&SignificantChange) -> Option<f64>| {
-                move |row: &TreeRow| row.changes.get(place).and_then(of)
+                move |row: &TreeRow| row.changes.get(index).and_then(of)
             };
             add(format!("{name}_ratio"), &judged(|change| change.ratio));
             add(format!("{name}_ratio_low"), &judged(|change| change.ratio_low));
@@ -57,7 +57,7 @@ pub(super) fn batch(
             add(format!("{name}_p"), &judged(|change| change.p));
             add(format!("{name}_before_variance"), &judged(|change| change.before_variance));
             add(format!("{name}_after_variance"), &judged(|change| change.after_variance));
-            let verdict = |row: &TreeRow| row.changes.get(place).and_then(|change| change.verdict.clone());
+            let verdict = |row: &TreeRow| row.changes.get(index).and_then(|change| change.verdict.clone());
             let verdicts = rows.iter().map(verdict).collect::<StringArray>();
             columns.push((format!("{name}_verdict"), Arc::new(verdicts)));
         } else {

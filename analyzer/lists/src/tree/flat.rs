@@ -28,7 +28,7 @@ pub(super) fn rows(paths: &LaunchPaths, choice: &RowChoice<'_>) -> Vec<TreeRow> 
     };
     let (mut all, mut own) = (PairedCosts::default(), PairedCosts::default());
     let is_hidden = filter(paths, choice);
-    for (place, path) in paths.paths.iter().enumerate() {
+    for (index, path) in paths.paths.iter().enumerate() {
         all.add(&path.cost);
         if let Some(why) = is_hidden(path) {
             hide(why, &path.cost);
@@ -36,8 +36,8 @@ pub(super) fn rows(paths: &LaunchPaths, choice: &RowChoice<'_>) -> Vec<TreeRow> 
         }
         for &step in &path.steps {
             let entry = &mut entries[step];
-            if entry.counted != place + 1 {
-                entry.counted = place + 1;
+            if entry.counted != index + 1 {
+                entry.counted = index + 1;
                 entry.total.add(&path.cost);
             }
         }

@@ -41,9 +41,9 @@ impl PathForest {
         let mut known = HashMap::new();
         for path in &paths.paths {
             let mut at = ROOT;
-            for place in 0..path.steps.len() {
-                let place = if is_bottom_up { path.steps.len() - 1 - place } else { place };
-                let step = path.steps[place];
+            for index in 0..path.steps.len() {
+                let index = if is_bottom_up { path.steps.len() - 1 - index } else { index };
+                let step = path.steps[index];
                 at = *known.entry((at, step)).or_insert_with(|| forest.grow(at, step));
             }
             forest.0[at].own.add(&path.cost);

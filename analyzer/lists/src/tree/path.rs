@@ -246,8 +246,8 @@ const fn nothing(level: TreeLevel) -> &'static str {
 
 /// A frame `file:line function`, named as requested. Only frames are split: names of ops have colons, too.
 fn frame(text: &str, form: FrameName) -> String {
-    let parts = text.rsplit_once(' ').and_then(|(place, function)| {
-        let (file, line) = place.rsplit_once(':')?;
+    let parts = text.rsplit_once(' ').and_then(|(location, function)| {
+        let (file, line) = location.rsplit_once(':')?;
         Some((file, line, function))
     });
     match (form, parts) {

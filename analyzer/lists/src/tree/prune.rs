@@ -165,14 +165,14 @@ impl<'a> TreePruner<'a> {
         let below: Vec<PendingContent> = shown.into_iter().map(PendingContent::Node).chain(hidden).collect();
         let (last, is_chain) = (below.len().saturating_sub(1), below.len() == 1 && node.own.is_empty());
         let guides = above.guides + usize::from(above.link != ParentLink::Chain);
-        let task = |(place, what)| PendingRow {
+        let task = |(index, what)| PendingRow {
             what,
             parent: Some(row),
             depth: above.depth + 1,
             guides,
-            link: match place {
+            link: match index {
                 _ if is_chain => ParentLink::Chain,
-                place if place == last => ParentLink::Last,
+                index if index == last => ParentLink::Last,
                 _ => ParentLink::Middle,
             },
             is_inside,

@@ -253,8 +253,8 @@ fn line(error: &DataFusionError, text: &str) -> usize {
     let quoted = after("table '").or_else(|| after("function '")).and_then(|rest| rest.split('\'').next());
     let field = || after("No field named ").and_then(|rest| rest.split(". ").next());
     let name = quoted.or_else(field).and_then(|name| name.trim_end_matches('.').rsplit('.').next());
-    let place = lexer::tokens(text).find(|token| token.kind == TokenKind::Word && Some(token.text) == name);
-    place.map_or(1, |token| text[..token.start].matches('\n').count() + 1)
+    let named = lexer::tokens(text).find(|token| token.kind == TokenKind::Word && Some(token.text) == name);
+    named.map_or(1, |token| text[..token.start].matches('\n').count() + 1)
 }
 
 /// An error's text in one line, without the engine's wrappers.

@@ -7,15 +7,15 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::memory::InMemory;
-use stallmap_bounds::rules::{analyzing, optimizing, physical};
 use stallmap_engine::launches::of_launches;
 use stallmap_functions::bounded;
 use stallmap_functions::concat;
 use stallmap_functions::first_words::FirstWords;
 use stallmap_functions::hex_text::HexText;
 use stallmap_functions::memory::QueryMemory;
-use stallmap_joins::keys::KeysOfJoins;
-use stallmap_joins::pauses::JoinPauses;
+use stallmap_planning::bounds::rules::{analyzing, optimizing, physical};
+use stallmap_planning::keys::KeysOfJoins;
+use stallmap_planning::pauses::JoinPauses;
 use stallmap_tables::captured::STORE;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::pool;
@@ -39,7 +39,7 @@ pub(super) fn context(first: &str, resources: &SessionResources) -> Result<Sessi
     config.options_mut().set("datafusion.execution.max_spill_file_size_bytes", "1")?;
     // DataFusion 55.2 pushes filters that a hash join finds at run time past outer joins, and loses rows that match.
     config.options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
-    // The sizes of `stallmap_joins::sizes`.
+    // The sizes of `stallmap_planning::sizes`.
     config.options_mut().optimizer.use_statistics_registry = true;
     // The filters of `KeysOfJoins`.
     config.options_mut().optimizer.enable_join_dynamic_filter_pushdown = true;
@@ -51,11 +51,11 @@ pub(super) fn context(first: &str, resources: &SessionResources) -> Result<Sessi
         .with_config(config)
         .with_expr_planners(concat::planners(memory))
         .with_runtime_env(pool::runtime(resources.memory_bytes)?)
-        .with_statistics_registry(stallmap_joins::sizes::registry())
-        .with_query_planner(Arc::new(stallmap_joins::sizes::EstimatingPlanner))
+        .with_statistics_registry(stallmap_planning::sizes::registry())
+        .with_query_planner(Arc::new(stallmap_planning::sizes::EstimatingPlanner))
         .with_analyzer_rules(rules.into_iter().map(analyzing).collect())
-        .with_optimizer_rules(stallmap_joins::nulls::rules().into_iter().map(optimizing).collect())
-        .with_physical_optimizer_rules(stallmap_joins::rule::rules().into_iter().map(physical).collect())
+        .with_optimizer_rules(stallmap_planning::nulls::rules().into_iter().map(optimizing).collect())
+        .with_physical_optimizer_rules(stallmap_planning::rule::rules().into_iter().map(physical).collect())
         .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
         .with_physical_optimizer_rule(Arc::new(JoinPauses))
         .with_physical_optimizer_rule(Arc::new(GuardScans))

@@ -90,25 +90,7 @@ pub(crate) fn run(run_id: RunId, instrument: Instrument) -> Run {
         reference_run_id: ACCESSES,
         program: "program".to_owned(),
         arguments: "[]".to_owned(),
-        working_directory: String::new(),
-        host: String::new(),
-        system: String::new(),
-        process_id: 0,
-        started_ns: 0,
-        ended_ns: None,
-        clock_offset_ns: 0,
-        exit_code: None,
-        exit_signal: None,
-        driver_version: None,
-        cuda_version: None,
-        instrument_version: None,
-        python_version: None,
-        torch_version: None,
-        sampling_period_cycles: None,
-        parent_process_id: None,
-        rank: None,
-        local_rank: None,
-        world_size: None,
+        ..Run::default()
     }
 }
 
@@ -118,28 +100,13 @@ pub(crate) fn launch(ordinal: u64) -> Launch {
         run_id: if ordinal == 2 { SAMPLES } else { ACCESSES },
         function_id: function(),
         ordinal,
-        occurrence: 0,
         grid_x: 1,
         grid_y: 1,
         grid_z: 1,
         block_x: 32,
         block_y: 1,
         block_z: 1,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
-        dynamic_shared_bytes: None,
-        static_shared_bytes: None,
-        local_bytes: None,
-        register_count: None,
-        device_id: 0,
-        op_id: None,
-        pystates_hash: None,
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-        accesses_of: None,
+        ..Launch::default()
     }
 }
 
@@ -150,19 +117,8 @@ pub(crate) fn launch_run(run_id: RunId, ordinal: u64, matched: Match) -> LaunchR
         kernel_id: KernelId(ordinal),
         matched,
         match_reason: (matched == Match::Unmatched).then(|| "no such launch".to_owned()),
-        thread_id: 0,
-        stream_id: 0,
-        correlation_id: None,
-        begin_ns: 0,
-        end_ns: None,
         recorded: true,
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     }
 }
 
@@ -170,15 +126,10 @@ pub(crate) fn storage(number: u64, address: u64) -> Storage {
     Storage {
         storage_id: StorageId(number),
         run_id: ACCESSES,
-        device_id: 0,
         address: Address(address),
         size_bytes: 0x1000,
-        alloc_ns: 0,
-        free_ns: None,
-        alloc_ordinal: 0,
-        free_ordinal: None,
         origin: StorageOrigin::Allocator,
-        op_id: None,
+        ..Storage::default()
     }
 }
 
@@ -187,8 +138,6 @@ pub(crate) fn tensor(number: u64, address: u64) -> Tensor {
         tensor_id: TensorId(number),
         run_id: ACCESSES,
         storage_id: StorageId(number),
-        base_tensor_id: None,
-        op_id: None,
         address: Address(address),
         dtype: "float32".to_owned(),
         element_bytes: 4,
@@ -196,8 +145,7 @@ pub(crate) fn tensor(number: u64, address: u64) -> Tensor {
         strides: vec![1],
         span_bytes: 0x1000,
         is_contiguous: true,
-        name: None,
-        role: None,
+        ..Tensor::default()
     }
 }
 
@@ -206,8 +154,6 @@ pub(crate) fn accesses() -> Vec<MemoryAccess> {
         kernel_id: KernelId(launch),
         function_id: function(),
         pc: Pc(pc),
-        block: 0,
-        warp: 0,
         sequence,
         kind,
         space,
@@ -216,8 +162,7 @@ pub(crate) fn accesses() -> Vec<MemoryAccess> {
         address: Address(address),
         span_bytes: 128,
         stride_bytes: Some(4),
-        offsets: None,
-        offset_shift: 0,
+        ..MemoryAccess::default()
     };
     vec![
         access(0, 0x50, 0, A, Space::Global, AccessKind::Read),

@@ -205,16 +205,11 @@ fn op(number: u64) -> Op {
             [usize::try_from(number).unwrap()]
         .to_owned(),
         parent_op_id: [Some(5), Some(4), None, None][usize::try_from(number).unwrap()].map(OpId),
-        thread_id: 0,
         begin_ns,
         end_ns: Some(begin_ns + 20),
         phase: Phase::Forward,
-        step: 0,
-        sequence_number: None,
-        autograd_node: None,
         forward_op_id: (number == 3).then_some(OpId(0)),
-        module_path: None,
-        pystates_hash: None,
+        ..Op::default()
     }
 }
 

@@ -135,17 +135,8 @@ fn op(number: u64) -> Op {
         run_id: blame::ACCESSES,
         kind: OpKind::Torch,
         name: "aten::op".to_owned(),
-        parent_op_id: None,
-        thread_id: 0,
-        begin_ns: 0,
-        end_ns: None,
         phase: Phase::Forward,
-        step: 0,
-        sequence_number: None,
-        autograd_node: None,
-        forward_op_id: None,
-        module_path: None,
-        pystates_hash: None,
+        ..Op::default()
     }
 }
 
@@ -181,8 +172,6 @@ fn access(launch: u64, address: u64, dice: &mut LinearRandom) -> MemoryAccess {
         kernel_id: KernelId(launch),
         function_id: blame::function(),
         pc: Pc(if is_read { 0x50 } else { 0x120 }),
-        block: 0,
-        warp: 0,
         sequence: address,
         kind: if is_read { AccessKind::Read } else { AccessKind::Write },
         space: Space::Global,
@@ -191,8 +180,7 @@ fn access(launch: u64, address: u64, dice: &mut LinearRandom) -> MemoryAccess {
         address: Address(address),
         span_bytes: 128,
         stride_bytes: Some(4),
-        offsets: None,
-        offset_shift: 0,
+        ..MemoryAccess::default()
     }
 }
 

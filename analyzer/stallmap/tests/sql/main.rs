@@ -21,7 +21,6 @@ mod filtered;
 mod finding;
 mod finding_crafted;
 mod first_words;
-mod format;
 mod graphs;
 mod hex_text;
 mod label;

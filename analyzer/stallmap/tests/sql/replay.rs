@@ -209,10 +209,7 @@ fn bundle(ordinal: u64, refusal: Option<&str>) -> Bundle {
         page_count: pages,
         written_page_count: pages / 2,
         new_page_count: if ordinal == 0 { 2 } else { 0 },
-        is_cooperative: false,
-        attributes: Blob(Vec::new()),
-        max_dynamic_shared_bytes: None,
-        shared_carveout: None,
         record_ns: 1000,
+        ..Bundle::default()
     }
 }

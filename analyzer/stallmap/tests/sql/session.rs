@@ -58,13 +58,25 @@ async fn nothing_is_planned_above_a_view_without_rows() {
     assert_eq!(answer(&session, sides).await, answer(&session, "SELECT count(*) FROM launch").await);
 }
 
+/// Numbers are small, and the launches of the first run are 0, 1, 2, ...
+#[tokio::test]
+async fn numbers_are_dense() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/two_ranks.stallmap");
+    let session = Session::open(&[(None, path)]).unwrap();
+    let launches = "SELECT run_id, min(kernel_id), max(kernel_id), min(kernel_id - ordinal) \
+        FROM launch GROUP BY run_id ORDER BY run_id";
+    assert_eq!(answer(&session, launches).await.unwrap(), ["2 | 0 | 29 | 0", "3 | 30 | 59 | 30"]);
+    let ops = "SELECT min(op_id), max(op_id), count(*) FROM op";
+    assert_eq!(answer(&session, ops).await.unwrap(), ["1 | 320 | 320"]);
+}
+
 /// The older capture lacks columns and a table of the newer one.
 #[tokio::test]
 async fn captures_of_two_releases_are_asked_together() {
     let folder = tempfile::tempdir().unwrap();
     let new = folder.path().join("new.stallmap");
     graphs::write(&new);
-    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/format_1/blame_replays.stallmap");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/blame_replays.stallmap");
     let session = Session::open(&[(Some("old".to_owned()), old), (Some("new".to_owned()), new)]).unwrap();
     let launches = "SELECT capture, count(*) > 0, count(graph_id), max(capture_ordinal) FROM every.launch \
         WHERE capture = 'old' OR capture_ordinal IS NOT NULL GROUP BY capture ORDER BY capture";

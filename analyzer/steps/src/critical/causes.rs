@@ -15,7 +15,7 @@ const DEFAULT_HANDOVER_NS: i64 = 1_000;
 /// The work that a piece of work may have waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WorkCause {
-    /// The work before it on its stream, by place.
+    /// The work before it on its stream, by index.
     pub(crate) before: Option<usize>,
     /// Work of another stream that ended right before it, where nothing else explains its begin.
     pub(crate) other: Option<usize>,
@@ -43,9 +43,9 @@ impl CauseTable {
         table.order_streams(model);
         table.learn(model);
         table.infer(model);
-        for (place, work) in model.works.iter().enumerate() {
+        for (index, work) in model.works.iter().enumerate() {
             if let Some(number) = work.match_id {
-                table.matches.entry(number).or_default().push(place);
+                table.matches.entry(number).or_default().push(index);
             }
         }
         // Without another rank, a collective waits for none.
@@ -54,31 +54,31 @@ impl CauseTable {
     }
 
     /// The begin of the call of a piece of work, at the latest that of the work.
-    pub(crate) fn call_ns(model: &CriticalModel, place: usize) -> Option<i64> {
-        let work = model.works.get(place)?;
+    pub(crate) fn call_ns(model: &CriticalModel, index: usize) -> Option<i64> {
+        let work = model.works.get(index)?;
         let (thread, event) = work.call?;
         let event = model.threads.get(thread)?.events.get(event)?;
         Some(event.time.0.min(work.time.0))
     }
 
     /// The cause of a piece of work.
-    pub(crate) fn cause(&self, place: usize) -> WorkCause {
-        self.causes.get(place).copied().unwrap_or_default()
+    pub(crate) fn cause(&self, index: usize) -> WorkCause {
+        self.causes.get(index).copied().unwrap_or_default()
     }
 
-    /// Work of a run that ended up to a moment: end and place, the last one first.
+    /// Work of a run that ended up to a moment: end and index, the last one first.
     pub(crate) fn ended(&self, run: usize, upto_ns: i64) -> impl Iterator<Item = (i64, usize)> {
         let count = self.ends.partition_point(|(own, end, _)| (*own, *end) <= (run, upto_ns));
         let before = self.ends.get(..count).unwrap_or_default().iter().rev();
-        before.take_while(move |(own, ..)| *own == run).map(|(_, end, place)| (*end, *place))
+        before.take_while(move |(own, ..)| *own == run).map(|(_, end, index)| (*end, *index))
     }
 
     fn order_streams(&mut self, model: &CriticalModel) {
         let mut last: HashMap<(usize, i32, u32), usize> = HashMap::new();
-        for (place, work) in model.works.iter().enumerate() {
+        for (index, work) in model.works.iter().enumerate() {
             let Some((device, stream)) = work.stream else { continue };
-            let before = last.insert((work.run, device, stream), place);
-            if let Some(cause) = self.causes.get_mut(place) {
+            let before = last.insert((work.run, device, stream), index);
+            if let Some(cause) = self.causes.get_mut(index) {
                 cause.before = before;
             }
         }
@@ -87,9 +87,9 @@ impl CauseTable {
     /// Learns usual times from launches that waited for one thing only.
     fn learn(&mut self, model: &CriticalModel) {
         let (mut launches, mut handovers) = (Vec::new(), Vec::new());
-        for (place, work) in model.works.iter().enumerate() {
-            let Some(call) = Self::call_ns(model, place) else { continue };
-            let before = self.cause(place).before.and_then(|before| model.works.get(before));
+        for (index, work) in model.works.iter().enumerate() {
+            let Some(call) = Self::call_ns(model, index) else { continue };
+            let before = self.cause(index).before.and_then(|before| model.works.get(before));
             match before.map(|before| before.time.1) {
                 Some(end) if end > call => handovers.push((work.time.0 - end).max(0)),
                 _ => launches.push(work.time.0 - call),
@@ -102,13 +102,13 @@ impl CauseTable {
 
     /// Finds waits for other streams by their times: no source has them.
     fn infer(&mut self, model: &CriticalModel) {
-        let ended = model.works.iter().enumerate().map(|(place, work)| (work.run, work.time.1, place));
+        let ended = model.works.iter().enumerate().map(|(index, work)| (work.run, work.time.1, index));
         self.ends = ended.collect();
         self.ends.sort_unstable();
-        for (place, work) in model.works.iter().enumerate() {
-            let before = self.cause(place).before;
+        for (index, work) in model.works.iter().enumerate() {
+            let before = self.cause(index).before;
             let before_ns = before.and_then(|before| model.works.get(before)).map(|before| before.time.1);
-            let call = Self::call_ns(model, place);
+            let call = Self::call_ns(model, index);
             let begin = work.time.0;
             let ready = before_ns.max(call);
             let is_late = |ready: i64| begin - ready > MAX_USUAL_LAUNCHES * self.launch_ns;
@@ -119,9 +119,9 @@ impl CauseTable {
                 .ended(work.run, begin)
                 .take_while(|(end, _)| begin - end <= MAX_INFERRED_NS && Some(*end) > ready);
             let other = recent.map(|(_, other)| other).find(|other| {
-                *other != place && model.works.get(*other).is_some_and(|other| other.stream != work.stream)
+                *other != index && model.works.get(*other).is_some_and(|other| other.stream != work.stream)
             });
-            if let Some(cause) = self.causes.get_mut(place) {
+            if let Some(cause) = self.causes.get_mut(index) {
                 cause.other = other;
             }
         }
@@ -130,6 +130,6 @@ impl CauseTable {
 
 /// The lower quartile.
 fn quartile(mut values: Vec<i64>) -> Option<i64> {
-    let place = values.len() / 4;
-    (!values.is_empty()).then(|| *values.select_nth_unstable(place).1)
+    let index = values.len() / 4;
+    (!values.is_empty()).then(|| *values.select_nth_unstable(index).1)
 }

@@ -63,7 +63,7 @@ impl PathItem {
 /// A piece of work of a GPU.
 #[derive(Clone, Debug)]
 pub(crate) struct CriticalWork {
-    /// Its run, by place.
+    /// Its run, by index.
     pub(crate) run: usize,
     /// As in `gpu_activity`.
     pub(crate) activity_id: u64,
@@ -75,7 +75,7 @@ pub(crate) struct CriticalWork {
     pub(crate) stream: Option<(i32, u32)>,
     /// Begin and end.
     pub(crate) time: (i64, i64),
-    /// The call of it: thread and event, by place.
+    /// The call of it: thread and event, by index.
     pub(crate) call: Option<(usize, usize)>,
     /// The collective that it is on one rank.
     pub(crate) match_id: Option<u64>,
@@ -86,7 +86,7 @@ pub(crate) struct CriticalWork {
 pub(crate) struct HostEvent {
     /// Begin and end.
     pub(crate) time: (i64, i64),
-    /// The work whose end its end waited for, by place.
+    /// The work whose end its end waited for, by index.
     pub(crate) blocked_by: Option<usize>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct HostStretch {
 /// A thread that launches work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostThread {
-    /// Its run, by place.
+    /// Its run, by index.
     pub(crate) run: usize,
     /// Calls and waits in the order of their begins.
     pub(crate) events: Vec<HostEvent>,
@@ -130,7 +130,7 @@ impl HostThread {
         self.returns.get(count.checked_sub(1)?).copied()
     }
 
-    /// The stretch at a moment, by place. None before the first one.
+    /// The stretch at a moment, by index. None before the first one.
     pub(crate) fn stretch_at(&self, ns: i64) -> Option<usize> {
         self.stretches.partition_point(|stretch| stretch.begin_ns <= ns).checked_sub(1)
     }
@@ -150,7 +150,7 @@ pub(crate) struct CriticalModel {
 /// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepWindow {
-    /// The run, by place.
+    /// The run, by index.
     pub(crate) run: usize,
     /// The step. None in a program that repeats nothing.
     pub(crate) program_step: Option<u32>,

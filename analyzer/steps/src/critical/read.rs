@@ -42,7 +42,7 @@ pub(crate) const SOURCES: [(&str, &[&str]); 6] = [
 /// Rows of [`SOURCES`].
 pub(crate) type CriticalSources = [RecordBatch; 6];
 
-/// The program, and its runs by place.
+/// The program, and its runs by index.
 pub(crate) struct ReadProgram {
     pub(crate) model: CriticalModel,
     pub(crate) runs: Vec<u32>,
@@ -52,7 +52,7 @@ pub(crate) struct ReadProgram {
 pub(crate) fn program(sources: &CriticalSources) -> Result<ReadProgram> {
     let [launch, launch_run, op, activity, collective, function] = sources;
     let runs = runs(activity)?;
-    let place = |run: u32| runs.binary_search(&run).ok();
+    let index = |run: u32| runs.binary_search(&run).ok();
     let functions = functions(launch, function)?;
     let mut threads = ThreadSources::from_tables(launch_run, op, &runs)?;
     let mut works = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn program(sources: &CriticalSources) -> Result<ReadProgram> {
     let (kinds, copies) = (texts(activity, "kind")?, texts(activity, "copy_kind")?);
     let waits = texts(activity, "synchronization")?;
     for row in (0..activity.num_rows()).filter(|row| ends.is_valid(*row)) {
-        let Some(run) = place(run_ids.value(row)) else { continue };
+        let Some(run) = index(run_ids.value(row)) else { continue };
         let time = (begins.value(row), ends.value(row).max(begins.value(row)));
         let kernel_id = optional::<UInt64Type>(activity, "kernel_id", row)?;
         let copy = copies.is_valid(row).then(|| copies.value(row).to_owned());
@@ -154,9 +154,9 @@ fn match_collectives(works: &mut [CriticalWork], collective: &RecordBatch) -> Re
         return Ok(());
     }
     let mut launches: BTreeMap<u64, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
-    for (place, work) in works.iter().enumerate() {
+    for (index, work) in works.iter().enumerate() {
         if let PathItem::Collective(function) = work.item {
-            launches.entry(function).or_default().entry(work.run).or_default().push(place);
+            launches.entry(function).or_default().entry(work.run).or_default().push(index);
         }
     }
     let mut next = 0;
@@ -165,8 +165,8 @@ fn match_collectives(works: &mut [CriticalWork], collective: &RecordBatch) -> Re
         if ranks.values().any(|launches| launches.len() != count) {
             continue;
         }
-        for (number, place) in ranks.values().flat_map(|launches| (next..).zip(launches)) {
-            if let Some(work) = works.get_mut(*place) {
+        for (number, index) in ranks.values().flat_map(|launches| (next..).zip(launches)) {
+            if let Some(work) = works.get_mut(*index) {
                 work.match_id = Some(number);
             }
         }

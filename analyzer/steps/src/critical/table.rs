@@ -4,81 +4,50 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{Array as _, RecordBatch};
-use arrow::datatypes::{SchemaRef, UInt32Type, UInt64Type};
+use arrow::datatypes::{UInt32Type, UInt64Type};
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::datasource::TableType;
-use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
-use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use stallmap_schema::id::{FunctionId, KernelId, OpId, RunId};
 use stallmap_schema::table::{TableDef, TableRow as _};
 use stallmap_tables::captured::CapturedTable;
-use stallmap_tables::column::{column, wrong};
+use stallmap_tables::column::column;
 use stallmap_tables::derived::OpenWord;
-use stallmap_tables::plain;
+use stallmap_tables::provider::{DerivedRows, DerivedScan, DerivedTable, RowCount, captured, read_all};
 use tokio::sync::OnceCell;
 
 use super::causes::CauseTable;
 use super::model::{PathItem, StepWindow};
-use super::read::{CriticalSources, ReadProgram, SOURCES, program};
+use super::read::{ReadProgram, SOURCES, program};
 use super::row::{CriticalItem, CriticalSegment};
 use super::walk::{PathPiece, PathWalk};
 use super::windows::{LaunchSteps, windows};
 use super::without::StepReplay;
 use crate::read::texts;
-use crate::table::PhaseTable;
+use crate::table::PhaseRows;
 
 /// Items of a step that are left out in turn.
 const MAX_ITEMS: usize = 24;
 /// Moments of all steps that are computed again, over all items: a few seconds.
 const MAX_MOMENTS: usize = 100_000_000;
 
-/// Which of the two tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CriticalTableKind {
-    /// Pieces of paths.
-    Segment,
-    /// Items of paths.
-    Item,
-}
-
-impl CriticalTableKind {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Segment, Self::Item];
-
-    /// The declaration.
-    pub fn table(self) -> TableDef {
-        match self {
-            Self::Segment => CriticalSegment::TABLE,
-            Self::Item => CriticalItem::TABLE,
-        }
-    }
-}
+/// The tables.
+const TABLES: [TableDef; 2] = [CriticalSegment::TABLE, CriticalItem::TABLE];
 
 /// The critical paths of a capture.
 #[derive(Debug)]
-pub struct CriticalPaths {
+struct CriticalPaths {
     /// The tables that [`SOURCES`] names, in its order.
     sources: [Arc<CapturedTable>; SOURCES.len()],
-    phases: Arc<PhaseTable>,
+    phases: Arc<PhaseRows>,
+    /// The rows of [`TABLES`].
     rows: OnceCell<[RecordBatch; 2]>,
 }
 
 impl CriticalPaths {
-    /// Over the tables of a capture, found by name.
-    pub fn new(phases: Arc<PhaseTable>, table: impl Fn(&str) -> Option<Arc<CapturedTable>>) -> Option<Self> {
-        let sources: Option<Vec<_>> = SOURCES.iter().map(|(name, _)| table(name)).collect();
-        Some(Self { sources: sources?.try_into().ok()?, phases, rows: OnceCell::new() })
-    }
-
     async fn rows(&self) -> Result<[RecordBatch; 2]> {
         let phases = self.phases.batch().await?;
-        let read = self.sources.iter().zip(SOURCES).map(|(table, (_, columns))| table.read(columns));
-        let sources: Vec<RecordBatch> = read.collect::<Result<_>>()?;
-        let sources: CriticalSources = sources.try_into().map_err(|_| wrong("sources"))?;
-        let read = program(&sources)?;
+        let read = program(&read_all(&self.sources, &SOURCES)?)?;
         let windows = windows(&read.model.works, &launch_steps(&phases)?);
         let (segments, items) = paths(&read, &windows);
         Ok([CriticalSegment::batch(segments)?, CriticalItem::batch(items)?])
@@ -120,12 +89,12 @@ fn paths(read: &ReadProgram, windows: &[StepWindow]) -> (Vec<CriticalSegment>, V
     (segments, items)
 }
 
-fn run_id(read: &ReadProgram, place: usize) -> RunId {
-    RunId(read.runs.get(place).copied().unwrap_or(0))
+fn run_id(read: &ReadProgram, index: usize) -> RunId {
+    RunId(read.runs.get(index).copied().unwrap_or(0))
 }
 
 fn segment_row(read: &ReadProgram, window: StepWindow, position: u64, piece: &PathPiece) -> CriticalSegment {
-    let work = piece.work.and_then(|place| read.model.works.get(place));
+    let work = piece.work.and_then(|index| read.model.works.get(index));
     CriticalSegment {
         run_id: run_id(read, window.run),
         position,
@@ -158,8 +127,8 @@ fn item_rows(
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(_, (path_ns, _))| std::cmp::Reverse(*path_ns));
     let replay = StepReplay::new(&read.model, causes, window);
-    let mut row = |(place, (item, (path_ns, segment_count))): (usize, (&PathItem, (i64, u64)))| {
-        let is_replayed = place < MAX_ITEMS && *item != PathItem::Unknown && *left >= replay.moments();
+    let mut row = |(index, (item, (path_ns, segment_count))): (usize, (&PathItem, (i64, u64)))| {
+        let is_replayed = index < MAX_ITEMS && *item != PathItem::Unknown && *left >= replay.moments();
         *left = left.saturating_sub(if is_replayed { replay.moments() } else { 0 });
         CriticalItem {
             run_id: run_id(read, window.run),
@@ -176,47 +145,40 @@ fn item_rows(
     sums.into_iter().enumerate().map(&mut row).collect()
 }
 
-/// One of the tables.
-#[derive(Debug)]
-pub struct CriticalTable {
-    paths: Arc<CriticalPaths>,
-    kind: CriticalTableKind,
-    schema: SchemaRef,
+/// The phases of a capture's launches, and the critical paths of its steps, over its tables by name.
+pub fn tables(table: impl Fn(&str) -> Option<Arc<CapturedTable>>) -> Option<[DerivedTable; 3]> {
+    let phases = Arc::new(PhaseRows::new(&table)?);
+    let paths = CriticalPaths {
+        sources: captured(&SOURCES, table)?,
+        phases: Arc::clone(&phases),
+        rows: OnceCell::new(),
+    };
+    let paths = Arc::new(paths);
+    let [segments, items] =
+        [0, 1].map(|at| DerivedTable::new(Arc::new(CriticalRows { paths: Arc::clone(&paths), at })));
+    Some([DerivedTable::new(phases), segments, items])
 }
 
-impl CriticalTable {
-    /// A table of the paths.
-    pub fn new(paths: Arc<CriticalPaths>, kind: CriticalTableKind) -> Self {
-        Self { paths, kind, schema: plain(&kind.table().schema()) }
-    }
-
-    /// Number of rows, if they were computed.
-    pub fn known_rows(&self) -> Option<usize> {
-        let [segments, items] = self.paths.rows.get()?;
-        Some(if self.kind == CriticalTableKind::Segment { segments.num_rows() } else { items.num_rows() })
-    }
+/// The rows of one table.
+#[derive(Debug)]
+struct CriticalRows {
+    paths: Arc<CriticalPaths>,
+    /// Position in [`TABLES`].
+    at: usize,
 }
 
 #[async_trait]
-impl TableProvider for CriticalTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl DerivedRows for CriticalRows {
+    fn table(&self) -> TableDef {
+        TABLES[self.at]
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    fn row_count(&self) -> RowCount {
+        RowCount::Later.or(self.paths.rows.get().map(|rows| rows[self.at].num_rows()))
     }
 
-    async fn scan(
-        &self,
-        _state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [segments, items] = self.paths.rows.get_or_try_init(|| self.paths.rows()).await?;
-        let rows = if self.kind == CriticalTableKind::Segment { segments } else { items };
-        let rows = RecordBatch::try_new(Arc::clone(&self.schema), rows.columns().to_vec())?;
-        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
+    async fn plan(&self, scan: DerivedScan<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+        let rows = self.paths.rows.get_or_try_init(|| self.paths.rows()).await?;
+        scan.over(std::slice::from_ref(&rows[self.at]))
     }
 }

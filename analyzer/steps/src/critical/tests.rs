@@ -26,7 +26,7 @@ impl PathProgram {
 
     /// Adds work on a stream, with the begin of its call.
     fn work(&mut self, item: PathItem, stream: u32, time: (i64, i64), call: Option<(usize, i64)>) -> usize {
-        let place = self.0.works.len();
+        let index = self.0.works.len();
         let run = call.map_or(0, |(thread, _)| self.0.threads[thread].run);
         let call = call.map(|(thread, ns)| {
             let events = &mut self.0.threads[thread].events;
@@ -35,7 +35,7 @@ impl PathProgram {
         });
         self.0.works.push(CriticalWork {
             run,
-            activity_id: place as u64,
+            activity_id: index as u64,
             kernel_id: None,
             item,
             stream: Some((0, stream)),
@@ -43,7 +43,7 @@ impl PathProgram {
             call,
             match_id: None,
         });
-        place
+        index
     }
 
     fn wait(&mut self, thread: usize, time: (i64, i64), work: usize) {
@@ -220,8 +220,8 @@ fn a_collective_leads_to_the_rank_that_came_last() {
     program.work(PathItem::Kernel(1), 0, (5_000, 10_000), Some((early, 0)));
     let first = program.work(PathItem::Collective(2), 0, (11_000, 70_000), Some((early, 6_000)));
     let second = program.work(PathItem::Collective(2), 0, (55_000, 70_000), Some((late, 50_000)));
-    for place in [first, second] {
-        program.0.works[place].match_id = Some(7);
+    for index in [first, second] {
+        program.0.works[index].match_id = Some(7);
     }
     let (model, causes) = program.finished();
     let window = step(70_000);
@@ -266,11 +266,11 @@ fn random_program(seed: u64) -> (CriticalModel, CauseTable, StepWindow) {
         let end = start + 1_000 + random.below(40_000);
         free[stream] = end;
         let kernel = PathItem::Kernel(random.below(4).unsigned_abs());
-        let place = program.work(kernel, u32::try_from(stream).unwrap(), (start, end), Some((thread, now)));
+        let index = program.work(kernel, u32::try_from(stream).unwrap(), (start, end), Some((thread, now)));
         last = last.max(end);
         now += 300;
         if random.below(5) == 0 && end > now {
-            program.wait(thread, (now, end + 2_000), place);
+            program.wait(thread, (now, end + 2_000), index);
             now = end + 2_000;
         }
     }
@@ -279,11 +279,11 @@ fn random_program(seed: u64) -> (CriticalModel, CauseTable, StepWindow) {
     program.0.threads.pop();
     program.0.threads[thread].stretches = stretches;
     let mut order: Vec<usize> = (0..program.0.works.len()).collect();
-    order.sort_by_key(|place| program.0.works[*place].time);
-    let places: std::collections::HashMap<usize, usize> =
+    order.sort_by_key(|index| program.0.works[*index].time);
+    let indexes: std::collections::HashMap<usize, usize> =
         order.iter().enumerate().map(|(new, old)| (*old, new)).collect();
     for event in &mut program.0.threads[thread].events {
-        event.blocked_by = event.blocked_by.map(|place| places[&place]);
+        event.blocked_by = event.blocked_by.map(|index| indexes[&index]);
     }
     program.0.works.sort_by_key(|work| work.time);
     let (model, causes) = program.finished();

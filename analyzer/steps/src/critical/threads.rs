@@ -18,7 +18,7 @@ const MAX_LEVELS: usize = 256;
 /// A call that launches work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallSpan {
-    /// The thread, by place.
+    /// The thread, by index.
     pub(crate) thread: usize,
     /// Begin and end.
     pub(crate) time: (i64, i64),
@@ -28,7 +28,7 @@ pub(crate) struct CallSpan {
 #[derive(Default)]
 pub(crate) struct ThreadSources {
     /// Threads by run and number.
-    places: BTreeMap<(usize, u32), usize>,
+    indexes: BTreeMap<(usize, u32), usize>,
     /// The thread of each run that launches most.
     first: HashMap<usize, usize>,
     calls: HashMap<(usize, u64), CallSpan>,
@@ -52,7 +52,7 @@ impl ThreadSources {
         // A launch without the end of its call has no call.
         for row in (0..launch_run.num_rows()).filter(|row| ends.is_valid(*row)) {
             let Ok(run) = runs.binary_search(&run_ids.value(row)) else { continue };
-            let thread = sources.place(run, threads.value(row));
+            let thread = sources.index(run, threads.value(row));
             *counts.entry((run, thread)).or_default() += 1;
             let time = (begins.value(row), ends.value(row).max(begins.value(row)));
             sources.calls.insert((run, kernels.value(row)), CallSpan { thread, time });
@@ -82,7 +82,7 @@ impl ThreadSources {
         for row in (0..op.num_rows()).filter(|row| ends.is_valid(*row) && names.is_valid(*row)) {
             let Ok(run) = runs.binary_search(&run_ids.value(row)) else { continue };
             // Threads that launch nothing are not known to hold anything up.
-            let Some(thread) = self.places.get(&(run, threads.value(row))).copied() else { continue };
+            let Some(thread) = self.indexes.get(&(run, threads.value(row))).copied() else { continue };
             let name = unnumbered(names.value(row));
             let item = items.get(name).copied().unwrap_or_else(|| {
                 let item = self.items.len();
@@ -101,13 +101,13 @@ impl ThreadSources {
         Ok(())
     }
 
-    fn place(&mut self, run: usize, number: u32) -> usize {
+    fn index(&mut self, run: usize, number: u32) -> usize {
         let next = self.spans.len();
-        let place = *self.places.entry((run, number)).or_insert(next);
-        if place == next {
+        let index = *self.indexes.entry((run, number)).or_insert(next);
+        if index == next {
             self.spans.push(Vec::new());
         }
-        place
+        index
     }
 
     /// The call of a kernel.
@@ -119,9 +119,9 @@ impl ThreadSources {
     pub(crate) fn thread_of(&mut self, run: usize, op: Option<u64>) -> usize {
         let known = op.and_then(|op| self.ops.get(&op)).or_else(|| self.first.get(&run)).copied();
         known.unwrap_or_else(|| {
-            let place = self.place(run, 0);
-            self.first.insert(run, place);
-            place
+            let index = self.index(run, 0);
+            self.first.insert(run, index);
+            index
         })
     }
 
@@ -133,12 +133,12 @@ impl ThreadSources {
     /// The program of these threads. Work stands in the order of its begins, with its calls.
     pub(crate) fn model(mut self, mut works: Vec<CriticalWork>, calls: &[Option<CallSpan>]) -> CriticalModel {
         let runs: BTreeMap<usize, usize> =
-            self.places.iter().map(|((run, _), place)| (*place, *run)).collect();
+            self.indexes.iter().map(|((run, _), index)| (*index, *run)).collect();
         let mut threads: Vec<HostThread> = (0..self.spans.len())
-            .map(|place| HostThread { run: runs.get(&place).copied().unwrap_or(0), ..HostThread::default() })
+            .map(|index| HostThread { run: runs.get(&index).copied().unwrap_or(0), ..HostThread::default() })
             .collect();
         let mut events: BTreeMap<(usize, i64, i64), HostEvent> = BTreeMap::new();
-        for (place, (work, call)) in works.iter().zip(calls).enumerate() {
+        for (index, (work, call)) in works.iter().zip(calls).enumerate() {
             let Some(call) = call else { continue };
             let (begin_ns, end_ns) = call.time;
             let event = events
@@ -147,7 +147,7 @@ impl ThreadSources {
             // A call that ends behind its work waited for it.
             let latest = event.blocked_by.and_then(|other| works.get(other)).map(|other| other.time.1);
             if work.time.1 <= end_ns && latest.is_none_or(|latest| work.time.1 > latest) {
-                event.blocked_by = Some(place);
+                event.blocked_by = Some(index);
             }
         }
         for (thread, begin_ns, end_ns) in events.keys().copied() {
@@ -157,15 +157,16 @@ impl ThreadSources {
         self.add_waits(&works, &mut events);
         self.spans.iter_mut().for_each(|spans| spans.sort_by_key(|span| span.time));
         self.add_reads(&works, calls, &mut events);
-        let mut places: HashMap<(usize, i64, i64), usize> = HashMap::new();
+        let mut indexes: HashMap<(usize, i64, i64), usize> = HashMap::new();
         for (key, event) in events {
             let Some(thread) = threads.get_mut(key.0) else { continue };
-            places.insert(key, thread.events.len());
+            indexes.insert(key, thread.events.len());
             thread.events.push(event);
         }
         for (work, call) in works.iter_mut().zip(calls) {
-            work.call = call
-                .and_then(|call| Some((call.thread, *places.get(&(call.thread, call.time.0, call.time.1))?)));
+            work.call = call.and_then(|call| {
+                Some((call.thread, *indexes.get(&(call.thread, call.time.0, call.time.1))?))
+            });
         }
         for (thread, spans) in threads.iter_mut().zip(self.spans) {
             thread.stretches = stretches(spans);
@@ -178,7 +179,7 @@ impl ThreadSources {
     /// was for the last work that ended in it.
     fn add_waits(&self, works: &[CriticalWork], events: &mut BTreeMap<(usize, i64, i64), HostEvent>) {
         let mut ended: Vec<(usize, i64, usize)> =
-            works.iter().enumerate().map(|(place, work)| (work.run, work.time.1, place)).collect();
+            works.iter().enumerate().map(|(index, work)| (work.run, work.time.1, index)).collect();
         ended.sort_unstable();
         let mut added = Vec::new();
         for (run, time) in &self.waits {
@@ -187,7 +188,7 @@ impl ThreadSources {
             let Some((_, _, work)) = last.filter(|(own, end, _)| own == run && *end >= time.0) else {
                 continue;
             };
-            let own = self.places.iter().filter(|((own, _), _)| own == run).map(|(_, place)| *place);
+            let own = self.indexes.iter().filter(|((own, _), _)| own == run).map(|(_, index)| *index);
             let before = own.filter_map(|thread| {
                 let last = events.range(..=(thread, time.0, i64::MAX)).next_back()?;
                 let next = events.range((thread, time.0 + 1, i64::MIN)..).next();
@@ -214,7 +215,7 @@ impl ThreadSources {
         events: &mut BTreeMap<(usize, i64, i64), HostEvent>,
     ) {
         let mut added = Vec::new();
-        for (place, (work, call)) in works.iter().zip(calls).enumerate() {
+        for (index, (work, call)) in works.iter().zip(calls).enumerate() {
             let Some(CallSpan { thread, time }) = *call else { continue };
             let is_read = work.item.name() == Some(CopyKind::DeviceToHost.word())
                 && matches!(work.item, PathItem::Copy(_));
@@ -222,15 +223,16 @@ impl ThreadSources {
                 continue;
             }
             if work.time.1 > time.1 && is_free(events, thread, (time.1, work.time.1), time) {
-                added.push(((thread, time.1, work.time.1), place));
+                added.push(((thread, time.1, work.time.1), index));
             }
-            let others = self.places.iter().filter(|((run, _), other)| *run == work.run && **other != thread);
+            let others =
+                self.indexes.iter().filter(|((run, _), other)| *run == work.run && **other != thread);
             for other in others.map(|(_, other)| *other) {
                 if self
                     .around(other, (time.0, work.time.1))
                     .is_some_and(|span| is_free(events, other, span, (span.0, span.0)))
                 {
-                    added.push(((other, work.time.0.max(time.0), work.time.1), place));
+                    added.push(((other, work.time.0.max(time.0), work.time.1), index));
                 }
             }
         }

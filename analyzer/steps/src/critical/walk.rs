@@ -15,7 +15,7 @@ const MAX_MOVES: usize = 8;
 /// One piece of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathPiece {
-    /// The run in which it is, by place.
+    /// The run in which it is, by index.
     pub(crate) run: usize,
     /// Begin and end.
     pub(crate) time: (i64, i64),
@@ -61,14 +61,14 @@ impl<'a> PathWalk<'a> {
         let (floor_ns, now_ns) = window.time;
         let mut walk = Self { model, causes, floor_ns, now_ns, relation: "end", pieces: Vec::new() };
         let last = causes.ended(window.run, now_ns).next().filter(|(end, _)| *end > floor_ns);
-        let mut state = last.map_or(WalkState::Done, |(_, place)| WalkState::Work(place));
+        let mut state = last.map_or(WalkState::Done, |(_, index)| WalkState::Work(index));
         let calls: usize = model.threads.iter().map(|thread| thread.events.len()).sum();
         for _ in 0..MAX_MOVES * (model.works.len() + calls + 1) {
             if walk.now_ns <= walk.floor_ns {
                 break;
             }
             state = match state {
-                WalkState::Work(place) => walk.work(place),
+                WalkState::Work(index) => walk.work(index),
                 WalkState::Thread(thread, kernel_id) => walk.thread(thread, kernel_id),
                 WalkState::Done => break,
             };
@@ -99,43 +99,43 @@ impl<'a> PathWalk<'a> {
     }
 
     /// Goes through a piece of work to what it waited for.
-    fn work(&mut self, place: usize) -> WalkState {
-        let Some(work) = self.model.works.get(place) else { return WalkState::Done };
-        if let Some(last) = self.last_rank(place) {
+    fn work(&mut self, index: usize) -> WalkState {
+        let Some(work) = self.model.works.get(index) else { return WalkState::Done };
+        if let Some(last) = self.last_rank(index) {
             let begin_ns = self.model.works.get(last).map_or(work.time.0, |last| last.time.0);
-            self.add(begin_ns, work.run, work.item.clone(), Some(place), (None, work.kernel_id));
+            self.add(begin_ns, work.run, work.item.clone(), Some(index), (None, work.kernel_id));
             self.relation = "rank";
             return self.before(last);
         }
-        self.add(work.time.0, work.run, work.item.clone(), Some(place), (None, work.kernel_id));
-        self.before(place)
+        self.add(work.time.0, work.run, work.item.clone(), Some(index), (None, work.kernel_id));
+        self.before(index)
     }
 
     /// The work of the rank that came last to a collective, if it is another one.
-    fn last_rank(&self, place: usize) -> Option<usize> {
-        let number = self.model.works.get(place)?.match_id?;
+    fn last_rank(&self, index: usize) -> Option<usize> {
+        let number = self.model.works.get(index)?.match_id?;
         let works = self.causes.matches.get(&number)?;
-        let begin = |place: &usize| self.model.works.get(*place).map(|work| work.time.0);
-        let last = *works.iter().max_by_key(|place| begin(place))?;
+        let begin = |index: &usize| self.model.works.get(*index).map(|work| work.time.0);
+        let last = *works.iter().max_by_key(|index| begin(index))?;
         // A rank that comes behind the end of this one is no rank of the same collective.
-        let is_later = begin(&last) > begin(&place) && begin(&last)? < self.now_ns;
+        let is_later = begin(&last) > begin(&index) && begin(&last)? < self.now_ns;
         is_later.then_some(last)
     }
 
     /// Goes from the begin of work to what it waited for last.
-    fn before(&mut self, place: usize) -> WalkState {
-        let Some(work) = self.model.works.get(place) else { return WalkState::Done };
-        let cause = self.causes.cause(place);
+    fn before(&mut self, index: usize) -> WalkState {
+        let Some(work) = self.model.works.get(index) else { return WalkState::Done };
+        let cause = self.causes.cause(index);
         let end =
-            |place: Option<usize>| Some((self.model.works.get(place?)?.time.1.min(work.time.0), place?));
-        let before = end(cause.before).map(|(end, place)| (end, "stream", place));
-        let other = end(cause.other).map(|(end, place)| (end, "inferred", place));
-        let call = CauseTable::call_ns(self.model, place).zip(work.call);
+            |index: Option<usize>| Some((self.model.works.get(index?)?.time.1.min(work.time.0), index?));
+        let before = end(cause.before).map(|(end, index)| (end, "stream", index));
+        let other = end(cause.other).map(|(end, index)| (end, "inferred", index));
+        let call = CauseTable::call_ns(self.model, index).zip(work.call);
         let latest = before.max(other);
         if let Some((call_ns, (thread, _))) = call
             && latest.is_none_or(|(end, ..)| end <= call_ns)
         {
-            self.add(call_ns, work.run, PathItem::Launch, Some(place), (None, work.kernel_id));
+            self.add(call_ns, work.run, PathItem::Launch, Some(index), (None, work.kernel_id));
             self.relation = "launch";
             return WalkState::Thread(thread, work.kernel_id);
         }
@@ -144,7 +144,7 @@ impl<'a> PathWalk<'a> {
         let usual = MAX_UNEXPLAINED * self.causes.handover_ns.max(self.causes.launch_ns);
         let is_explained = call.is_some() || work.time.0 - end <= usual;
         let item = if is_explained { PathItem::Handover } else { PathItem::Unknown };
-        self.add(end, work.run, item, Some(place), (None, work.kernel_id));
+        self.add(end, work.run, item, Some(index), (None, work.kernel_id));
         self.relation = relation;
         WalkState::Work(next)
     }
@@ -173,8 +173,8 @@ impl<'a> PathWalk<'a> {
         let model = self.model;
         let Some(thread) = model.threads.get(at) else { return };
         while self.now_ns > begin_ns {
-            let place = thread.stretch_at(self.now_ns - 1);
-            let stretch = place.and_then(|place| thread.stretches.get(place));
+            let index = thread.stretch_at(self.now_ns - 1);
+            let stretch = index.and_then(|index| thread.stretches.get(index));
             let known = stretch.and_then(|stretch| stretch.item).and_then(|item| model.host_items.get(item));
             let item = known.cloned().unwrap_or(PathItem::Host(None));
             let from = stretch.map_or(begin_ns, |stretch| stretch.begin_ns).max(begin_ns);
@@ -195,10 +195,10 @@ pub(crate) fn came_from(
     if model.threads.iter().filter(|other| other.run == thread.run).count() < 2 {
         return None;
     }
-    let mut place = thread.stretch_at(upto_ns - 1);
+    let mut index = thread.stretch_at(upto_ns - 1);
     let mut end_ns = upto_ns;
     loop {
-        let stretch = place.and_then(|place| thread.stretches.get(place));
+        let stretch = index.and_then(|index| thread.stretches.get(index));
         let begin_ns = stretch.map_or(since_ns, |stretch| stretch.begin_ns).max(since_ns);
         let is_rest = stretch.is_none_or(|stretch| stretch.is_rest);
         if is_rest && end_ns - begin_ns >= MIN_REST_NS {
@@ -213,7 +213,7 @@ pub(crate) fn came_from(
         if begin_ns <= since_ns {
             return None;
         }
-        place = place.and_then(|place| place.checked_sub(1));
+        index = index.and_then(|index| index.checked_sub(1));
     }
 }
 

@@ -56,14 +56,14 @@ impl<'a> StepReplay<'a> {
         let is_in = |ns: i64| ns > from && ns <= upto;
         let mut moments = Vec::new();
         let first = model.works.partition_point(|work| work.time.0 < from);
-        for (place, work) in model.works.iter().enumerate().skip(first) {
+        for (index, work) in model.works.iter().enumerate().skip(first) {
             if work.time.0 > upto {
                 break;
             }
-            moments.push((work.time.0, StepMoment::WorkBegin(place)));
+            moments.push((work.time.0, StepMoment::WorkBegin(index)));
             if is_in(work.time.1) {
                 let is_empty = work.time.1 == work.time.0;
-                let end = if is_empty { StepMoment::EmptyEnd(place) } else { StepMoment::WorkEnd(place) };
+                let end = if is_empty { StepMoment::EmptyEnd(index) } else { StepMoment::WorkEnd(index) };
                 moments.push((work.time.1, end));
             }
         }
@@ -78,11 +78,11 @@ impl<'a> StepReplay<'a> {
                 moments.push((event.time.0, StepMoment::EventBegin(at, number)));
                 if event.blocked_by.is_some() && is_in(event.time.1) {
                     let is_empty = event.time.1 == event.time.0;
-                    let place = (at, number);
+                    let index = (at, number);
                     let end = if is_empty {
-                        StepMoment::EmptyReturn(place.0, place.1)
+                        StepMoment::EmptyReturn(index.0, index.1)
                     } else {
-                        StepMoment::Return(place.0, place.1)
+                        StepMoment::Return(index.0, index.1)
                     };
                     moments.push((event.time.1, end));
                 }
@@ -110,8 +110,8 @@ impl<'a> StepReplay<'a> {
         for (_, moment) in &self.moments {
             times.take(*moment);
         }
-        let ends = times.ends.iter().filter(|(place, _)| {
-            let work = self.model.works.get(**place);
+        let ends = times.ends.iter().filter(|(index, _)| {
+            let work = self.model.works.get(**index);
             work.is_some_and(|work| work.run == self.window.run && work.time.1 <= upto)
         });
         ends.map(|(_, end)| *end).max().unwrap_or(upto).max(from) - from
@@ -125,8 +125,8 @@ impl ReplayTimes<'_> {
             StepMoment::Return(thread, event) | StepMoment::EmptyReturn(thread, event) => {
                 self.returned(thread, event);
             }
-            StepMoment::WorkBegin(place) => self.begin(place),
-            StepMoment::WorkEnd(place) | StepMoment::EmptyEnd(place) => self.end(place),
+            StepMoment::WorkBegin(index) => self.begin(index),
+            StepMoment::WorkEnd(index) | StepMoment::EmptyEnd(index) => self.end(index),
         }
     }
 
@@ -202,22 +202,22 @@ impl ReplayTimes<'_> {
 
     /// The new end of work. Work that ended before the step keeps its end. Of work that still runs, it is that of its
     /// length: the next on a stream can begin before the end of the one before.
-    fn ended_ns(&self, place: usize) -> i64 {
-        if let Some(end_ns) = self.ends.get(&place) {
+    fn ended_ns(&self, index: usize) -> i64 {
+        if let Some(end_ns) = self.ends.get(&index) {
             return *end_ns;
         }
-        let Some(work) = self.replay.model.works.get(place) else { return 0 };
+        let Some(work) = self.replay.model.works.get(index) else { return 0 };
         let length_ns = if work.item == *self.item { 0 } else { work.time.1 - work.time.0 };
-        self.begins.get(&place).map_or(work.time.1, |begin_ns| begin_ns + length_ns)
+        self.begins.get(&index).map_or(work.time.1, |begin_ns| begin_ns + length_ns)
     }
 
-    fn begin(&mut self, place: usize) {
+    fn begin(&mut self, index: usize) {
         let StepReplay { model, causes, .. } = self.replay;
-        let Some(work) = model.works.get(place) else { return };
-        let cause = causes.cause(place);
+        let Some(work) = model.works.get(index) else { return };
+        let cause = causes.cause(index);
         let begin_ns = work.time.0;
-        let end = |place: usize| model.works.get(place).map(|before| before.time.1.min(begin_ns));
-        let call = CauseTable::call_ns(model, place).zip(work.call);
+        let end = |index: usize| model.works.get(index).map(|before| before.time.1.min(begin_ns));
+        let call = CauseTable::call_ns(model, index).zip(work.call);
         let before = cause.before.and_then(|before| Some((end(before)?, before)));
         let other = cause.other.and_then(|other| Some((end(other)?, other)));
         let latest = before.map(|(end, _)| end).max(other.map(|(end, _)| end));
@@ -244,17 +244,17 @@ impl ReplayTimes<'_> {
             };
             new_ns = new_ns.max(self.ended_ns(before) + moved_ns + gap_ns);
         }
-        self.begins.insert(place, if new_ns == i64::MIN { begin_ns } else { new_ns });
+        self.begins.insert(index, if new_ns == i64::MIN { begin_ns } else { new_ns });
     }
 
-    fn end(&mut self, place: usize) {
+    fn end(&mut self, index: usize) {
         let StepReplay { model, causes, .. } = self.replay;
-        let Some(work) = model.works.get(place) else { return };
-        let begin = |place: usize| {
-            let old = model.works.get(place).map_or(0, |work| work.time.0);
-            (old, self.begins.get(&place).copied().unwrap_or(old))
+        let Some(work) = model.works.get(index) else { return };
+        let begin = |index: usize| {
+            let old = model.works.get(index).map_or(0, |work| work.time.0);
+            (old, self.begins.get(&index).copied().unwrap_or(old))
         };
-        let own = begin(place);
+        let own = begin(index);
         // A collective moves data from the begin of the last rank on.
         let ranks = work.match_id.and_then(|number| causes.matches.get(&number));
         let ranks = ranks.into_iter().flatten().map(|other| begin(*other));
@@ -262,6 +262,6 @@ impl ReplayTimes<'_> {
         let (old, new) = ranks.fold((i64::MIN, i64::MIN), |all, one| (all.0.max(one.0), all.1.max(one.1)));
         // One that takes no time still waits for all ranks.
         let length_ns = if work.item == *self.item { 0 } else { work.time.1 - old };
-        self.ends.insert(place, new + length_ns);
+        self.ends.insert(index, new + length_ns);
     }
 }

@@ -79,15 +79,20 @@ fn span_bytes(map: &FoundTensorMap) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::memory::Allocation;
+    use crate::bundle::memory::AllocatedRange;
 
     const GIB: u64 = 1 << 30;
 
     fn memory() -> AllocationMap {
         let mut map = AllocationMap::default();
-        map.allocated(Allocation { address: GIB, bytes: GIB, device: 0, kind: AllocationKind::Device });
-        map.allocated(Allocation { address: 4 * GIB, bytes: 0x1000, device: 0, kind: AllocationKind::Host });
-        map.allocated(Allocation {
+        map.allocated(AllocatedRange { address: GIB, bytes: GIB, device: 0, kind: AllocationKind::Device });
+        map.allocated(AllocatedRange {
+            address: 4 * GIB,
+            bytes: 0x1000,
+            device: 0,
+            kind: AllocationKind::Host,
+        });
+        map.allocated(AllocatedRange {
             address: 5 * GIB,
             bytes: 0x2000,
             device: 0,
@@ -121,7 +126,7 @@ mod tests {
     #[test]
     fn little_memory_is_saved_whole() {
         let mut small = AllocationMap::default();
-        small.allocated(Allocation {
+        small.allocated(AllocatedRange {
             address: 0x10000,
             bytes: 0x100,
             device: 0,

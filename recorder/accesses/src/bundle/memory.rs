@@ -51,7 +51,7 @@ impl AllocationKind {
 
 /// One allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allocation {
+pub struct AllocatedRange {
     /// First address.
     pub address: u64,
     /// Bytes.
@@ -62,7 +62,7 @@ pub struct Allocation {
     pub kind: AllocationKind,
 }
 
-impl Allocation {
+impl AllocatedRange {
     /// The address behind it.
     pub fn end(&self) -> u64 {
         self.address.saturating_add(self.bytes)
@@ -71,11 +71,11 @@ impl Allocation {
 
 /// Live allocations, by address.
 #[derive(Clone, Debug, Default)]
-pub struct AllocationMap(BTreeMap<u64, Allocation>);
+pub struct AllocationMap(BTreeMap<u64, AllocatedRange>);
 
 impl AllocationMap {
     /// Memory was allocated. Overlapping allocations end, even if their free was not reported.
-    pub fn allocated(&mut self, allocation: Allocation) {
+    pub fn allocated(&mut self, allocation: AllocatedRange) {
         if allocation.bytes == 0 {
             return;
         }
@@ -93,20 +93,20 @@ impl AllocationMap {
     }
 
     /// The allocation that holds an address.
-    pub fn at(&self, address: u64) -> Option<&Allocation> {
+    pub fn at(&self, address: u64) -> Option<&AllocatedRange> {
         let (_, allocation) = self.0.range(..=address).next_back()?;
         (address < allocation.end()).then_some(allocation)
     }
 
     /// The allocations that a range of bytes touches, in order.
-    pub fn in_bytes(&self, bytes: Range<u64>) -> impl DoubleEndedIterator<Item = &Allocation> {
+    pub fn in_bytes(&self, bytes: Range<u64>) -> impl DoubleEndedIterator<Item = &AllocatedRange> {
         let first = self.at(bytes.start).map_or(bytes.start, |allocation| allocation.address);
         // Empty, not a panic, where the range is.
         self.0.range(first.min(bytes.end)..bytes.end).map(|(_, allocation)| allocation)
     }
 
     /// The allocations that a page touches.
-    pub fn in_page(&self, page: u64) -> impl Iterator<Item = &Allocation> {
+    pub fn in_page(&self, page: u64) -> impl Iterator<Item = &AllocatedRange> {
         let start = page.saturating_mul(PAGE_BYTES_U64);
         self.in_bytes(start..start.saturating_add(PAGE_BYTES_U64))
     }
@@ -114,7 +114,7 @@ impl AllocationMap {
     /// The pages of all device memory of the program on one device.
     pub fn device_pages(&self, device: i32) -> PageRanges {
         let mut pages = PageRanges::default();
-        let is_plain = |allocation: &&Allocation| {
+        let is_plain = |allocation: &&AllocatedRange| {
             allocation.kind == AllocationKind::Device && allocation.device == device
         };
         for allocation in self.0.values().filter(is_plain) {
@@ -127,7 +127,7 @@ impl AllocationMap {
     pub fn pieces(&self, pages: Range<u64>, device: i32) -> Vec<Range<u64>> {
         let (start, end) =
             (pages.start.saturating_mul(PAGE_BYTES_U64), pages.end.saturating_mul(PAGE_BYTES_U64));
-        let is_plain = |allocation: &&Allocation| {
+        let is_plain = |allocation: &&AllocatedRange| {
             allocation.kind == AllocationKind::Device && allocation.device == device
         };
         let inside = self.in_bytes(start..end).filter(is_plain);
@@ -139,8 +139,8 @@ impl AllocationMap {
 mod tests {
     use super::*;
 
-    fn device(address: u64, bytes: u64) -> Allocation {
-        Allocation { address, bytes, device: 0, kind: AllocationKind::Device }
+    fn device(address: u64, bytes: u64) -> AllocatedRange {
+        AllocatedRange { address, bytes, device: 0, kind: AllocationKind::Device }
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         let mut map = AllocationMap::default();
         map.allocated(device(0x1000, 0x200));
         map.allocated(device(0x1200, 0x100));
-        map.allocated(Allocation { device: 1, ..device(0x1400, 0x100) });
+        map.allocated(AllocatedRange { device: 1, ..device(0x1400, 0x100) });
         map.allocated(device(0x1800, 0x3000));
         assert_eq!(map.pieces(1..3, 0), [0x1000..0x1200, 0x1200..0x1300, 0x1800..0x3000]);
         assert_eq!(map.in_page(1).count(), 4);

@@ -52,7 +52,7 @@ pub fn place(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::memory::Allocation;
+    use crate::bundle::memory::AllocatedRange;
 
     #[test]
     fn kinds_of_memory_have_their_places_and_reasons() {
@@ -66,9 +66,9 @@ mod tests {
             AllocationKind::Peer,
         ];
         for (page, kind) in (0..).zip(kinds) {
-            memory.allocated(Allocation { address: page << PAGE_SHIFT, bytes: 4096, device: 0, kind });
+            memory.allocated(AllocatedRange { address: page << PAGE_SHIFT, bytes: 4096, device: 0, kind });
         }
-        memory.allocated(Allocation {
+        memory.allocated(AllocatedRange {
             address: 8 << PAGE_SHIFT,
             bytes: 64,
             device: 1,

@@ -43,10 +43,10 @@ impl ArmedLaunch {
     }
 
     /// The launch call has returned: a word behind the launch in its stream will mark its end.
-    pub fn submitted(&self, place: RingContext) {
+    pub fn submitted(&self, gpu: RingContext) {
         let mark = self.shared.marks.wrapping_add(self.tag.0 as usize).cast_mut().cast();
         // SAFETY: the word lives as long as the process. The stream is the launch's own.
-        let set = check(unsafe { (place.api.set)(mark, 1, 4, place.stream) });
+        let set = check(unsafe { (gpu.api.set)(mark, 1, 4, gpu.stream) });
         if let Err(error) = set {
             let failure =
                 RecordFailure { reason: "kernel did not complete", detail: Some(error), has_run: true };
@@ -61,12 +61,12 @@ impl ArmedLaunch {
     }
 
     /// Number of requests that the launch lost. Its kernels must have ended.
-    pub fn lost_requests(&self, place: RingContext) -> Result<u64, String> {
+    pub fn lost_requests(&self, gpu: RingContext) -> Result<u64, String> {
         let mut control = LaunchControl::default();
         // SAFETY: both sides have the size of a LaunchControl.
         check(unsafe {
             let target = (&raw mut control).cast();
-            (place.api.copy_to_host)(target, self.userdata(), size_of::<LaunchControl>(), place.stream)
+            (gpu.api.copy_to_host)(target, self.userdata(), size_of::<LaunchControl>(), gpu.stream)
         })?;
         Ok(control.lost_requests)
     }

@@ -19,7 +19,9 @@ use stallmap_sys::sanitizer::Sanitizer;
 
 use super::counted::LaunchOrdinals;
 use super::sums::{CountEntry, CountSums, NO_BLOCK, ordinal, rows, shapes, sums};
-use super::{LAST_PATIENCE, LaunchControl, Ring, RingContext, allocate, check, copy, launch_control, zeroed};
+use super::{
+    AccessRing, LAST_PATIENCE, LaunchControl, RingContext, allocate, check, copy, launch_control, zeroed,
+};
 use crate::blocks::DeviceRange;
 
 /// Entries of the table, a power of two.
@@ -77,8 +79,8 @@ unsafe impl Send for CountTable {}
 
 impl CountTable {
     /// The empty table of a context. Its launches find it once the stream has come so far.
-    fn new(place: RingContext) -> Result<Self, String> {
-        let RingContext { api, context, .. } = place;
+    fn new(gpu: RingContext) -> Result<Self, String> {
+        let RingContext { api, context, .. } = gpu;
         let control = allocate(api.alloc, context, size_of::<CountsControl>())? as u64;
         let entries = allocate(api.alloc, context, ENTRIES * size_of::<CountEntry>())? as u64;
         let blocks = allocate(api.alloc, context, BLOCKS * size_of::<DeviceRange>())? as u64;
@@ -87,12 +89,12 @@ impl CountTable {
         let last = BlockListRef::default();
         let (counted, emptied) = (LaunchOrdinals::default(), 0);
         let counts = Self { control, entries, blocks, staged, used: 0, last, seen, counted, emptied };
-        counts.clear(place)?;
+        counts.clear(gpu)?;
         Ok(counts)
     }
 
     /// Lists the blocks of memory of a launch. `None` if there is room for no launch until the table is read.
-    fn list(&mut self, place: RingContext, blocks: &[DeviceRange]) -> Result<Option<BlockListRef>, String> {
+    fn list(&mut self, gpu: RingContext, blocks: &[DeviceRange]) -> Result<Option<BlockListRef>, String> {
         if self.claimed() > MOST {
             return Ok(None);
         }
@@ -109,7 +111,7 @@ impl CountTable {
             let staged = self.staged.add(self.used);
             staged.copy_from_nonoverlapping(blocks.as_ptr(), blocks.len());
             let target = std::ptr::with_exposed_provenance_mut::<c_void>(target as usize);
-            (place.api.copy_to_device)(target, staged.cast_const().cast(), bytes, place.stream)
+            (gpu.api.copy_to_device)(target, staged.cast_const().cast(), bytes, gpu.stream)
         };
         check(code)?;
         self.last = BlockListRef {
@@ -162,20 +164,20 @@ impl CountTable {
     }
 
     /// Records what was counted, and empties the table. No launch that counts may run.
-    fn read(&mut self, place: RingContext) -> Result<(), String> {
+    fn read(&mut self, gpu: RingContext) -> Result<(), String> {
         if self.claimed() == 0 {
             return Ok(());
         }
         let mut control = CountsControl::default();
-        copy_back(place.api, place.stream, self.control, std::slice::from_mut(&mut control))?;
+        copy_back(gpu.api, gpu.stream, self.control, std::slice::from_mut(&mut control))?;
         let mut entries = vec![CountEntry::default(); ENTRIES];
-        copy_back(place.api, place.stream, self.entries, &mut entries)?;
+        copy_back(gpu.api, gpu.stream, self.entries, &mut entries)?;
         self.emit(sums(&entries), &self.counted);
         let reason = "request that was not counted: the table of counts was full";
         session::lose(LossKind::Access, reason, control.uncounted, None);
         let reason = "request whose shape was not counted: the table of counts was full";
         session::lose(LossKind::Access, reason, control.shapeless, None);
-        self.clear(place)?;
+        self.clear(gpu)?;
         self.used = 0;
         self.last = BlockListRef::default();
         self.counted = LaunchOrdinals::default();
@@ -183,11 +185,11 @@ impl CountTable {
         Ok(())
     }
 
-    fn clear(&self, place: RingContext) -> Result<(), String> {
+    fn clear(&self, gpu: RingContext) -> Result<(), String> {
         // SAFETY: the table has that many bytes, and the word is pinned memory of this size.
         unsafe {
             let entries = std::ptr::with_exposed_provenance_mut::<c_void>(self.entries as usize);
-            check((place.api.set)(entries, 0, ENTRIES * size_of::<CountEntry>(), place.stream))?;
+            check((gpu.api.set)(entries, 0, ENTRIES * size_of::<CountEntry>(), gpu.stream))?;
             self.seen.cast_mut().write_volatile(0);
         }
         let control = CountsControl {
@@ -196,18 +198,18 @@ impl CountTable {
             seen: self.seen as u64,
             ..CountsControl::default()
         };
-        copy(place, self.control, &[control])?;
+        copy(gpu, self.control, &[control])?;
         // Launches on other streams must find it empty.
         // SAFETY: the stream is the caller's.
-        check(unsafe { (place.api.synchronize)(place.stream) })
+        check(unsafe { (gpu.api.synchronize)(gpu.stream) })
     }
 }
 
-impl Ring {
+impl AccessRing {
     /// A control block that lets requests be counted, where blocks of memory are given.
     pub(super) fn count(
         &mut self,
-        place: RingContext,
+        gpu: RingContext,
         counted: Option<&[DeviceRange]>,
         ordinals: Range<u64>,
     ) -> Result<LaunchControl, String> {
@@ -218,16 +220,16 @@ impl Ring {
         };
         let counts = match &mut self.counts {
             Some(counts) => counts,
-            none => none.insert(CountTable::new(place)?),
+            none => none.insert(CountTable::new(gpu)?),
         };
-        let mut listed = counts.list(place, blocks)?;
+        let mut listed = counts.list(gpu, blocks)?;
         if listed.is_none() {
             // Rare: only a program that never waits for the GPU fills the table.
             if !self.shared.is_idle(LAST_PATIENCE) {
                 return Err("more launches run at once than can be counted".to_owned());
             }
-            counts.read(place)?;
-            listed = counts.list(place, blocks)?;
+            counts.read(gpu)?;
+            listed = counts.list(gpu, blocks)?;
         }
         let listed = listed.ok_or("more blocks of memory than can be counted by")?;
         counts.counted.add(&ordinals);
@@ -243,23 +245,23 @@ impl Ring {
     }
 
     /// The program has waited for the GPU: empties the table, if it is time and no launch that counts runs.
-    pub fn record_counts(&mut self, place: RingContext) {
+    pub fn record_counts(&mut self, gpu: RingContext) {
         if self.counts.as_ref().is_some_and(CountTable::is_due) && self.shared.is_idle(SOON) {
-            self.report(place);
+            self.report(gpu);
         }
     }
 
     /// Records what was counted since the last time. The ring is drained.
-    pub fn record_last_counts(&mut self, place: RingContext) {
+    pub fn record_last_counts(&mut self, gpu: RingContext) {
         if self.shared.is_idle(SOON) {
-            self.report(place);
+            self.report(gpu);
         } else if self.counts.is_some() {
             session::lose(LossKind::Access, "counts of launches that did not end", 1, None);
         }
     }
 
-    fn report(&mut self, place: RingContext) {
-        if let Some(Err(error)) = self.counts.as_mut().map(|counts| counts.read(place)) {
+    fn report(&mut self, gpu: RingContext) {
+        if let Some(Err(error)) = self.counts.as_mut().map(|counts| counts.read(gpu)) {
             session::lose(LossKind::Access, "counts of requests could not be read", 1, Some(error));
         }
     }

@@ -30,12 +30,12 @@ pub(super) struct NodeTable {
 
 impl NodeTable {
     /// A table for `room` nodes.
-    pub(super) fn new(place: RingContext, room: u32) -> Result<Self, String> {
+    pub(super) fn new(gpu: RingContext, room: u32) -> Result<Self, String> {
         let size = (room.max(8) as usize * 2).next_power_of_two();
         let bytes = size * size_of::<NodeEntry>();
-        let table = allocate(place.api.alloc, place.context, bytes)?;
+        let table = allocate(gpu.api.alloc, gpu.context, bytes)?;
         // SAFETY: the table has that many bytes.
-        check(unsafe { (place.api.set)(table, 0, bytes, place.stream) })?;
+        check(unsafe { (gpu.api.set)(table, 0, bytes, gpu.stream) })?;
         let entries = vec![NodeEntry::default(); size];
         Ok(Self { address: table as u64, entries, positions: BTreeMap::new(), room })
     }
@@ -64,7 +64,7 @@ impl NodeTable {
     /// one plus `at`.
     pub(super) fn place(
         &mut self,
-        place: RingContext,
+        gpu: RingContext,
         grid: u64,
         block_stride: u32,
         at: u32,
@@ -85,15 +85,15 @@ impl NodeTable {
         let (offset, is_same) = (entry.offset, (entry.block_stride, entry.position) == (block_stride, at));
         if known.is_none() || !is_same {
             (entry.block_stride, entry.position) = (block_stride, at);
-            copy(place, self.address + (position * size_of::<NodeEntry>()) as u64, &[*entry])?;
+            copy(gpu, self.address + (position * size_of::<NodeEntry>()) as u64, &[*entry])?;
         }
         Ok(offset)
     }
 
     /// Lets the node that the grid of this number runs record nothing. The device must know it too: it counts the
     /// requests of grids that it does not know as lost.
-    pub(super) fn skip(&mut self, place: RingContext, grid: u64) -> Result<(), String> {
-        self.place(place, grid, 0, 0).map(drop)
+    pub(super) fn skip(&mut self, gpu: RingContext, grid: u64) -> Result<(), String> {
+        self.place(gpu, grid, 0, 0).map(drop)
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn grids_that_meet_find_places_of_their_own() {
         let mut entries = vec![NodeEntry::default(); 16];
-        let places: Vec<usize> = [4, 20, 36, 5, 31]
+        let positions: Vec<usize> = [4, 20, 36, 5, 31]
             .into_iter()
             .map(|grid| {
                 let at = free(&entries, grid);
@@ -119,6 +119,6 @@ mod tests {
                 at
             })
             .collect();
-        assert_eq!(places, [4, 5, 6, 7, 15]);
+        assert_eq!(positions, [4, 5, 6, 7, 15]);
     }
 }

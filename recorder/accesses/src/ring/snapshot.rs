@@ -13,7 +13,7 @@ use stallmap_sys::sanitizer::Sanitizer;
 use super::counted::LaunchOrdinals;
 use super::counts::ENTRIES;
 use super::sums::{CountEntry, CountSums, sums};
-use super::{LAST_PATIENCE, Ring, check, zeroed};
+use super::{AccessRing, LAST_PATIENCE, check, zeroed};
 
 /// Memory and stream of the copies of a context.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ impl CountSnapshot {
     }
 }
 
-impl Ring {
+impl AccessRing {
     /// Lets copies be made.
     pub fn begin_snapshots(&mut self, copier: SnapshotCopier) {
         self.copier = Some(copier);

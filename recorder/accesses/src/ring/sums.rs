@@ -17,7 +17,7 @@ const SHAPE: u32 = 1 << 31;
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct CountEntry {
-    place: u64,
+    site: u64,
     owner: u64,
     requests: u64,
     shared: u64,
@@ -34,11 +34,11 @@ pub(super) type CountSums = BTreeMap<(u64, u64), CountEntry>;
 
 /// Adds up the entries of a table.
 pub(super) fn sums(entries: &[CountEntry]) -> CountSums {
-    /// Bits of `place` with the copy.
+    /// Bits of `site` with the copy.
     const COPIES: u64 = 0xff << 54;
     let mut sums = CountSums::new();
-    for entry in entries.iter().filter(|entry| entry.place != 0 && entry.owner != 0) {
-        let sum = sums.entry((entry.owner, entry.place & !COPIES)).or_default();
+    for entry in entries.iter().filter(|entry| entry.site != 0 && entry.owner != 0) {
+        let sum = sums.entry((entry.owner, entry.site & !COPIES)).or_default();
         sum.requests += entry.requests;
         sum.shared += entry.shared;
         sum.lanes += entry.lanes;
@@ -65,18 +65,18 @@ fn shape(owner: u64) -> Option<u32> {
 /// One row for the requests of each launch, place and block, in this order.
 pub(super) fn rows(sums: &CountSums, blocks: &[DeviceRange]) -> Vec<AccessCount> {
     let of_blocks = sums.iter().filter(|((owner, _), _)| shape(*owner).is_none());
-    of_blocks.map(|((owner, place), sum)| row(*owner, *place, sum, blocks)).collect()
+    of_blocks.map(|((owner, site), sum)| row(*owner, *site, sum, blocks)).collect()
 }
 
 /// One row for the requests of each launch, place and shape.
 pub(super) fn shapes(sums: &CountSums) -> Vec<ShapeCount> {
-    let row = |((owner, place), sum): (&(u64, u64), &CountEntry)| {
+    let row = |((owner, site), sum): (&(u64, u64), &CountEntry)| {
         let shape = shape(*owner)?;
         Some(ShapeCount {
             kernel_id: KernelId(ordinal(*owner)),
-            pc_address: Address(place & 0xffff_ffff_ffff),
-            flags: u8::try_from(place >> 48 & 0xf).unwrap_or(0),
-            space: u8::try_from(place >> 52 & 3).unwrap_or(0),
+            pc_address: Address(site & 0xffff_ffff_ffff),
+            flags: u8::try_from(site >> 48 & 0xf).unwrap_or(0),
+            space: u8::try_from(site >> 52 & 3).unwrap_or(0),
             access_bytes: u8::try_from(shape >> 16 & 0xff).unwrap_or(0),
             class: *LanePattern::ALL.get((shape >> 8 & 0xff) as usize)?,
             is_misaligned: shape >> 7 & 1 == 1,
@@ -91,16 +91,16 @@ pub(super) fn shapes(sums: &CountSums) -> Vec<ShapeCount> {
     sums.iter().filter_map(row).collect()
 }
 
-fn row(owner: u64, place: u64, sum: &CountEntry, blocks: &[DeviceRange]) -> AccessCount {
+fn row(owner: u64, site: u64, sum: &CountEntry, blocks: &[DeviceRange]) -> AccessCount {
     let address = !sum.not_low;
     // Behind the last block for lanes in none.
     let position = usize::try_from(owner & u64::from(NO_BLOCK)).unwrap_or(usize::MAX);
     let block = position.checked_sub(1).and_then(|position| blocks.get(position));
     AccessCount {
         kernel_id: KernelId(ordinal(owner)),
-        pc_address: Address(place & 0xffff_ffff_ffff),
-        flags: u8::try_from(place >> 48 & 0xf).unwrap_or(0),
-        space: u8::try_from(place >> 52 & 3).unwrap_or(0),
+        pc_address: Address(site & 0xffff_ffff_ffff),
+        flags: u8::try_from(site >> 48 & 0xf).unwrap_or(0),
+        space: u8::try_from(site >> 52 & 3).unwrap_or(0),
         block_address: block.map(|block| Address(block.start)),
         address: Address(address),
         span_bytes: sum.end.saturating_sub(address),
@@ -118,10 +118,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_of_a_place_are_one_row_and_blocks_have_their_address() {
-        let place = |pc: u64, copy: u64| 1 << 63 | copy << 54 | 1 << 48 | pc;
-        let entry = |place, owner, low: u64, end| CountEntry {
-            place,
+    fn copies_of_a_site_are_one_row_and_blocks_have_their_address() {
+        let site = |pc: u64, copy: u64| 1 << 63 | copy << 54 | 1 << 48 | pc;
+        let entry = |site, owner, low: u64, end| CountEntry {
+            site,
             owner,
             requests: 2,
             shared: 1,
@@ -134,10 +134,10 @@ mod tests {
         };
         let entries = [
             CountEntry::default(),
-            entry(place(0x7f10, 0), 5 << 32 | 2, 0x210, 0x300),
-            entry(place(0x7f10, 3), 5 << 32 | 2, 0x200, 0x280),
-            entry(place(0x7f10, 3), 5 << 32 | u64::from(NO_BLOCK), 0x900, 0x980),
-            entry(place(0x7f10, 0), 6 << 32 | 1, 0x100, 0x180),
+            entry(site(0x7f10, 0), 5 << 32 | 2, 0x210, 0x300),
+            entry(site(0x7f10, 3), 5 << 32 | 2, 0x200, 0x280),
+            entry(site(0x7f10, 3), 5 << 32 | u64::from(NO_BLOCK), 0x900, 0x980),
+            entry(site(0x7f10, 0), 6 << 32 | 1, 0x100, 0x180),
         ];
         let blocks = [DeviceRange { start: 0x100, end: 0x200 }, DeviceRange { start: 0x200, end: 0x400 }];
         let rows = rows(&sums(&entries), &blocks);
@@ -153,11 +153,11 @@ mod tests {
 
     #[test]
     fn shapes_are_rows_of_their_own() {
-        let place = 1 << 63 | 2 << 54 | 1 << 52 | 1 << 48 | 0x7f10;
+        let site = 1 << 63 | 2 << 54 | 1 << 52 | 1 << 48 | 0x7f10;
         // 16 bytes a lane, unit, misaligned, 17 sectors.
         let shape = SHAPE | 16 << 16 | 1 << 8 | 1 << 7 | 0x11;
         let entry =
-            |owner| CountEntry { place, owner, requests: 3, shared: 15, lanes: 96, ..CountEntry::default() };
+            |owner| CountEntry { site, owner, requests: 3, shared: 15, lanes: 96, ..CountEntry::default() };
         let sums = sums(&[
             entry(5 << 32 | u64::from(shape)),
             entry(5 << 32 | 1),

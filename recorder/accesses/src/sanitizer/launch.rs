@@ -17,7 +17,7 @@ use super::bundle::{GraphStepLaunch, LaunchBeginning, PreparedBundle, stepped};
 use super::{AccessInstrument, SanitizerState, check, own, snapshots};
 use crate::bundle::refusal::BundleRefusal;
 use crate::kinds::{self, AccessArguments, LaunchKindKey};
-use crate::ring::{ArmedLaunch, LaunchRecordPlan, PageGathering, RecordFailure, Ring, RingContext};
+use crate::ring::{AccessRing, ArmedLaunch, LaunchRecordPlan, PageGathering, RecordFailure, RingContext};
 use stallmap_session::context::{self, OpContext};
 use stallmap_session::gpu::call;
 use stallmap_session::gpu::code::LoadedCode;
@@ -285,7 +285,7 @@ impl AccessInstrument {
         &self,
         state: &'a mut SanitizerState,
         place: RingContext,
-    ) -> Result<&'a mut Ring, String> {
+    ) -> Result<&'a mut AccessRing, String> {
         let key = place.context.key();
         if !state.patched.contains(&key) {
             return Err("no patches in this context".to_owned());
@@ -293,7 +293,7 @@ impl AccessInstrument {
         match state.rings.entry(key) {
             Entry::Occupied(ring) => Ok(ring.into_mut()),
             Entry::Vacant(vacant) => {
-                let ring = own(|| graphs::relaxed(|| Ring::new(place, self.config)))?;
+                let ring = own(|| graphs::relaxed(|| AccessRing::new(place, self.config)))?;
                 let ring = vacant.insert(ring);
                 if let Some(copier) = state.copiers.get_mut(&key).and_then(Option::take) {
                     ring.begin_snapshots(copier);
@@ -423,24 +423,12 @@ impl SanitizerState {
 pub(super) fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
     let replayed = replayed::current();
     LaunchRun {
-        run_id: RunId(0),
         ordinal,
         kernel_id: replayed.unwrap_or(KernelId(ordinal)),
         matched: if replayed.is_some() { Match::Replayed } else { Match::Reference },
-        match_reason: None,
         thread_id: session::thread_id(),
         stream_id,
-        correlation_id: None,
-        begin_ns: 0,
-        end_ns: None,
-        recorded: false,
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     }
 }
 

@@ -8,7 +8,7 @@ use stallmap_sys::sanitizer::{MemcpyData, MemoryData, MemsetData};
 
 use super::{AccessInstrument, SanitizerState};
 use crate::blocks::{DeviceRange, blocks};
-use crate::bundle::memory::{Allocation, AllocationKind};
+use crate::bundle::memory::{AllocatedRange, AllocationKind};
 use stallmap_session::{context, replayed, session, torch};
 
 impl AccessInstrument {
@@ -17,7 +17,7 @@ impl AccessInstrument {
             return;
         }
         if let Some(bundles) = &self.bundles {
-            bundles.memory().allocated(Allocation {
+            bundles.memory().allocated(AllocatedRange {
                 address: data.address,
                 bytes: data.size_bytes,
                 device: data.device,

@@ -13,7 +13,7 @@ use stallmap_session::session;
 use stallmap_sys::cuda::DriverHandle;
 
 use super::{AccessInstrument, HandleKey, INSTRUMENT, own};
-use crate::ring::{Ring, SnapshotCopier};
+use crate::ring::{AccessRing, SnapshotCopier};
 
 /// The reason where no copies can be made.
 const LATE: &str = "counts are read late: a program that is killed loses them";
@@ -70,7 +70,7 @@ impl AccessInstrument {
         let contexts: Vec<HandleKey> = self.lock().rings.keys().copied().collect();
         for context in contexts {
             // The copy takes as long as the GPU likes: no lock is held meanwhile.
-            let Some(snapshot) = self.lock().rings.get(&context).and_then(Ring::snapshot) else {
+            let Some(snapshot) = self.lock().rings.get(&context).and_then(AccessRing::snapshot) else {
                 continue;
             };
             let copied = own(|| device::within(DriverHandle::of_key(context), || snapshot.copy(&self.api)));

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::sandbox::SandboxState;
 use serde_json::Value;
-use stallmap_sandbox::SandboxState;
 
 use super::check::{BOTH, DoctorCheck, PYTHON};
 use crate::args::ProbedPart;

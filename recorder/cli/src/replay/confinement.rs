@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::sandbox::{FilePolicy, SandboxState};
 use anyhow::{Context as _, anyhow};
+use stallmap_replay::address_space;
 use stallmap_replay::bundle::CaptureBundles;
-use stallmap_replay::place;
-use stallmap_sandbox::{FilePolicy, SandboxState};
 use stallmap_sys::locate::{NvidiaPart, ProcessMachine};
 
 use super::options::{ReplayOptions, SandboxOption, WorkerOptions};
@@ -52,7 +52,7 @@ pub(super) fn enter(options: &WorkerOptions) -> Result<(), String> {
     }
     let folder = std::path::absolute(&options.plan).map_err(|error| error.to_string())?;
     let folder = folder.parent().unwrap_or(&folder);
-    let state = stallmap_sandbox::enter(&policy(folder, options.capture.as_deref()));
+    let state = crate::sandbox::enter(&policy(folder, options.capture.as_deref()));
     if options.sandbox == SandboxOption::Require && !state.is_whole() {
         return Err(format!("the sandbox is not whole: {state}"));
     }
@@ -61,7 +61,7 @@ pub(super) fn enter(options: &WorkerOptions) -> Result<(), String> {
 
 /// The state of the sandbox of a worker that writes into `folder`, once this process has entered it.
 pub(crate) fn probe(folder: &Path) -> SandboxState {
-    stallmap_sandbox::enter(&policy(folder, None))
+    crate::sandbox::enter(&policy(folder, None))
 }
 
 /// The files of a worker: the GPU's, NVIDIA's libraries, the capture, and its own folder.
@@ -167,7 +167,7 @@ fn state(folder: &Path) -> SandboxState {
 fn content(capture: &Path, bundles: &CaptureBundles) -> String {
     let all = bundles.bundles.values();
     let kernels: BTreeSet<_> = all.clone().map(|bundle| (&bundle.content_hash, &bundle.name)).collect();
-    let mib = place::memory_bytes(all) >> 20;
+    let mib = address_space::memory_bytes(all) >> 20;
     format!(
         "runs the machine code of {} of {} in `{}` on {}, with {mib} MiB of memory",
         counted(bundles.bundles.len(), "launch", "launches"),

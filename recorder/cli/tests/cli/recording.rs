@@ -14,7 +14,7 @@ use stallmap_config::{Config, VARIABLE};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::id::{FunctionId, KernelId, RunId};
+use stallmap_schema::id::{FunctionId, KernelId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::run::{Run, RunOption};
@@ -51,54 +51,27 @@ fn append<R: TableRow>(segment: &mut SegmentWriter, rows: Vec<R>) {
 fn launch(ordinal: u64) -> Launch {
     Launch {
         kernel_id: KernelId(ordinal),
-        run_id: RunId(0),
         function_id: FunctionId(7),
         ordinal,
-        occurrence: 0,
         grid_x: 1,
         grid_y: 1,
         grid_z: 1,
         block_x: 32,
         block_y: 1,
         block_z: 1,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
-        dynamic_shared_bytes: None,
-        static_shared_bytes: None,
-        local_bytes: None,
-        register_count: None,
-        device_id: 0,
-        op_id: None,
-        pystates_hash: None,
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-        accesses_of: None,
+        ..Launch::default()
     }
 }
 
 fn launch_run(ordinal: u64) -> LaunchRun {
     LaunchRun {
-        run_id: RunId(0),
         ordinal,
         kernel_id: KernelId(ordinal),
         matched: Match::Reference,
-        match_reason: None,
-        thread_id: 0,
-        stream_id: 0,
-        correlation_id: None,
         begin_ns: 1,
         end_ns: Some(2),
         recorded: true,
-        request_count: Some(0),
-        lane_access_count: Some(0),
-        lost_request_count: Some(0),
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     }
 }
 

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::id::{KernelId, RunId};
+use stallmap_schema::id::KernelId;
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::replay::Replay;
 use stallmap_schema::word::ReplayResult;
@@ -366,17 +366,11 @@ fn leave_replays(place: &TestFolder) {
     fs::write(folder.join("plan.json"), plan.to_string()).unwrap();
     let mut segment = SegmentWriter::create(&folder.join("run-native-7/rows.seg")).unwrap();
     let replay = Replay {
-        run_id: RunId(0),
-        ordinal: 0,
         kernel_id: KernelId(BUNDLE.parse().unwrap()),
-        repeat: 0,
         result: ReplayResult::Verified,
         checked_page_count: 1,
-        different_page_count: 0,
-        unstable_page_count: 0,
-        is_translated: false,
         duration_ns: Some(5),
-        detail: None,
+        ..Replay::default()
     };
     let facts = [RunFact { name: "clean_end".into(), value: "true".into() }];
     segment.append_batch(Replay::TABLE.name, &Replay::batch([replay]).unwrap()).unwrap();

@@ -300,15 +300,7 @@ fn function_row(
 }
 
 fn bare_module(module_id: ModuleId, content_hash: &str) -> Module {
-    Module {
-        module_id,
-        content_hash: content_hash.to_owned(),
-        cubin_bytes: 0,
-        cupti_crc: None,
-        sm: None,
-        file: None,
-        zeroed_bytes: 0,
-    }
+    Module { module_id, content_hash: content_hash.to_owned(), ..Module::default() }
 }
 
 /// The recording's cubins: by the module that their name's hash is, the hash and the file.

@@ -328,21 +328,13 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
 /// The op of a launch, without what its instruction says.
 fn bare_op(launch: &Launch, seen: Option<&LaunchRun>) -> Op {
     Op {
-        op_id: OpId(0),
-        run_id: RunId(0),
         kind: OpKind::Hlo,
-        name: String::new(),
         parent_op_id: launch.op_id,
         thread_id: seen.map_or(0, |row| row.thread_id),
         begin_ns: seen.map_or(0, |row| row.begin_ns),
         end_ns: seen.and_then(|row| row.end_ns),
         phase: Phase::Forward,
-        step: 0,
-        sequence_number: None,
-        autograd_node: None,
-        forward_op_id: None,
-        module_path: None,
-        pystates_hash: None,
+        ..Op::default()
     }
 }
 

@@ -1,4 +1,3 @@
-use stallmap_schema::id::RunId;
 use stallmap_schema::word::Phase;
 
 use super::*;
@@ -168,20 +167,11 @@ fn trials_of_a_tuner_are_no_launches_of_the_program() {
 fn ops_inside_of_trials_are_trials() {
     let op = |op_id, parent: Option<u64>, kind| Op {
         op_id: OpId(op_id),
-        run_id: RunId(0),
         kind,
         name: "op".into(),
         parent_op_id: parent.map(OpId),
-        thread_id: 0,
-        begin_ns: 0,
-        end_ns: None,
         phase: Phase::Forward,
-        step: 0,
-        sequence_number: None,
-        autograd_node: None,
-        forward_op_id: None,
-        module_path: None,
-        pystates_hash: None,
+        ..Op::default()
     };
     let ops = [op(3, Some(2), OpKind::Torch), op(1, None, OpKind::Torch), op(2, Some(1), OpKind::Tuning)];
     let trials: Vec<bool> = describe_ops(&ops, &BTreeSet::new()).values().map(|op| op.is_trial).collect();

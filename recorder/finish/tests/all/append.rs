@@ -282,26 +282,6 @@ fn accesses_of_a_replay_fill_a_launch_that_has_none() {
     assert_eq!(again.rows::<MemoryAccess>().len() as u64, recording::REQUESTS);
 }
 
-/// Its numbers are those of format 2 in the new capture, and the launches that replays name.
-#[test]
-fn a_capture_of_format_1_takes_replays() {
-    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/format_1/blame_replays.stallmap");
-    let folder = tempfile::tempdir().unwrap();
-    let capture = folder.path().join("old.stallmap");
-    std::fs::copy(old, &capture).unwrap();
-    let replays = replays::folder(folder.path());
-    let mut run = ReplayRun::new(&replays, Instrument::Native, 41);
-    run.replay(0, KernelId(1), VERIFIED);
-    run.end();
-    let after = appended(&capture, &replays, "after.stallmap");
-    let before = CaptureReader::open(&capture).unwrap();
-    assert_eq!([&before, &after.reader].map(|reader| reader.manifest().format.major), [1, 2]);
-    assert_eq!(after.rows::<Launch>(), before.read_rows::<Launch>().unwrap());
-    assert_eq!(after.rows::<Replay>().last().map(|replay| replay.kernel_id), Some(KernelId(1)));
-    holds_all::<LaunchRun>(&before, &after.reader);
-    holds_all::<PcSample>(&before, &after.reader);
-}
-
 /// A launch of a replay and a launch of the capture may have one number: losses name the former.
 #[test]
 fn losses_of_replays_name_launches_of_the_capture() {

@@ -11,7 +11,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::{FrameEncoder, SegmentReader, SegmentWriter};
 use stallmap_schema::cell::Blob;
 use stallmap_schema::hash;
-use stallmap_schema::id::{Address, KernelId, RunId};
+use stallmap_schema::id::{Address, KernelId};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
 use stallmap_schema::word::{BundleMethod, LossKind};
@@ -28,17 +28,12 @@ fn content(number: u8) -> Vec<u8> {
 fn bundle(ordinal: u64, page_count: u64) -> Bundle {
     Bundle {
         kernel_id: KernelId(ordinal),
-        run_id: RunId(0),
-        refusal: None,
         method: Some(BundleMethod::Observed),
         page_count,
         written_page_count: 1,
         new_page_count: page_count,
-        is_cooperative: false,
-        attributes: Blob(Vec::new()),
-        max_dynamic_shared_bytes: None,
-        shared_carveout: None,
         record_ns: 1,
+        ..Bundle::default()
     }
 }
 

@@ -154,9 +154,7 @@ pub(crate) fn with_samples(partial: &Path, rows: impl FnOnce(&mut SegmentWriter)
 
 pub(crate) fn run(instrument: Instrument, process_id: u32) -> Run {
     Run {
-        run_id: RunId(0),
         instrument,
-        reference_run_id: RunId(0),
         program: "/usr/bin/python3".into(),
         arguments: "[]".into(),
         working_directory: "/".into(),
@@ -164,20 +162,8 @@ pub(crate) fn run(instrument: Instrument, process_id: u32) -> Run {
         system: "Linux".into(),
         process_id,
         started_ns: 7,
-        ended_ns: None,
         clock_offset_ns: 1,
-        exit_code: None,
-        exit_signal: None,
-        driver_version: None,
-        cuda_version: None,
-        instrument_version: None,
-        python_version: None,
-        torch_version: None,
-        sampling_period_cycles: None,
-        parent_process_id: None,
-        rank: None,
-        local_rank: None,
-        world_size: None,
+        ..Run::default()
     }
 }
 
@@ -187,18 +173,14 @@ pub(crate) fn describe_run(segment: &mut SegmentWriter, instrument: Instrument, 
     put(
         segment,
         [Device {
-            run_id: RunId(0),
-            device_id: 0,
             name: "GPU".into(),
             compute_major: 9,
-            compute_minor: 0,
             multiprocessor_count: 132,
             memory_bytes: 1 << 37,
             l2_bytes: 1 << 25,
             sm_clock_khz: 1,
             memory_clock_khz: 1,
-            memory_bus_bits: None,
-            uuid: None,
+            ..Device::default()
         }],
     );
     let is_access_run = instrument == Instrument::Accesses;
@@ -250,15 +232,12 @@ pub(crate) fn python(segment: &mut SegmentWriter) {
         segment,
         [AllocationEvent {
             allocation_id: AllocationId(1),
-            is_free: false,
-            device_id: 0,
             address: Address(1 << 32),
             size_bytes: 1 << 21,
             time_ns: 8,
-            ordinal: 0,
-            flags: 0,
             op_id: Some(OpId(1)),
             pystates_hash: Some(state()),
+            ..AllocationEvent::default()
         }],
     );
 }
@@ -302,20 +281,12 @@ pub(crate) fn op_row(ordinal: u64) -> Op {
     let time_ns = 10 + ordinal.cast_signed() * 10;
     Op {
         op_id: OpId(number),
-        run_id: RunId(0),
         kind: OpKind::Torch,
         name: "aten::add.Tensor".into(),
-        parent_op_id: None,
-        thread_id: 0,
         begin_ns: time_ns,
-        end_ns: None,
         phase: Phase::Forward,
-        step: 0,
-        sequence_number: None,
-        autograd_node: None,
-        forward_op_id: None,
-        module_path: None,
         pystates_hash: Some(state()),
+        ..Op::default()
     }
 }
 
@@ -344,9 +315,7 @@ fn before_tensor(segment: &mut SegmentWriter, ordinal: u64) {
         segment,
         [Tensor {
             tensor_id: TensorId(number),
-            run_id: RunId(0),
             storage_id: StorageId(number),
-            base_tensor_id: None,
             op_id: Some(OpId(number)),
             address: Address(address),
             dtype: "float32".into(),
@@ -355,8 +324,7 @@ fn before_tensor(segment: &mut SegmentWriter, ordinal: u64) {
             strides: vec![1],
             span_bytes: 512,
             is_contiguous: true,
-            name: None,
-            role: None,
+            ..Tensor::default()
         }],
     );
     put(
@@ -379,54 +347,29 @@ fn before_tensor(segment: &mut SegmentWriter, ordinal: u64) {
 pub(crate) fn launch(ordinal: u64) -> Launch {
     Launch {
         kernel_id: KernelId(ordinal),
-        run_id: RunId(0),
         function_id: kernel(),
         ordinal,
-        occurrence: 0,
         grid_x: 2,
         grid_y: 1,
         grid_z: 1,
         block_x: 32,
         block_y: 1,
         block_z: 1,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
-        dynamic_shared_bytes: Some(0),
-        static_shared_bytes: None,
-        local_bytes: None,
-        register_count: None,
-        device_id: 0,
         op_id: Some(OpId(ordinal + 1)),
         pystates_hash: Some(state()),
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-        accesses_of: None,
+        ..Launch::default()
     }
 }
 
 pub(crate) fn launch_run(ordinal: u64) -> LaunchRun {
     LaunchRun {
-        run_id: RunId(0),
         ordinal,
         kernel_id: KernelId(ordinal),
         matched: Match::Reference,
-        match_reason: None,
-        thread_id: 0,
-        stream_id: 0,
-        correlation_id: None,
         begin_ns: 10 + ordinal.cast_signed() * 10,
         end_ns: Some(15 + ordinal.cast_signed() * 10),
         recorded: true,
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     }
 }
 

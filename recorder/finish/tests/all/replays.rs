@@ -59,19 +59,7 @@ impl ReplayRun {
             ..recording::launch_run(ordinal)
         };
         recording::put(&mut self.0, [launch]);
-        let row = |result| Replay {
-            run_id: RunId(0),
-            ordinal,
-            kernel_id,
-            repeat: 0,
-            result,
-            checked_page_count: 1,
-            different_page_count: 0,
-            unstable_page_count: 0,
-            is_translated: false,
-            duration_ns: None,
-            detail: None,
-        };
+        let row = |result| Replay { ordinal, kernel_id, result, checked_page_count: 1, ..Replay::default() };
         recording::put(&mut self.0, result.map(row));
     }
 
@@ -98,11 +86,8 @@ impl ReplayRun {
     /// An experiment without an instruction at the start of a function.
     pub(crate) fn ablation(&mut self, kernel_id: KernelId, function_id: FunctionId) {
         let row = Ablation {
-            run_id: RunId(0),
             kernel_id,
-            experiment: 0,
             target: AblationTarget::Instruction,
-            block_address: None,
             is_cold: true,
             round_count: 15,
             whole_ns: Some(2_048.0),
@@ -110,7 +95,7 @@ impl ReplayRun {
             saved_ns: Some(1_024.0),
             saved_low_ns: Some(992.0),
             saved_high_ns: Some(1_056.0),
-            refusal: None,
+            ..Ablation::default()
         };
         recording::put(&mut self.0, [row]);
         let row = AblationInstruction { run_id: RunId(0), kernel_id, experiment: 0, function_id, pc: Pc(0) };
@@ -120,12 +105,9 @@ impl ReplayRun {
     /// An experiment with an object in L2.
     pub(crate) fn redirect(&mut self, kernel_id: KernelId) {
         let row = ObjectRedirect {
-            run_id: RunId(0),
             kernel_id,
-            experiment: 0,
             target: RedirectTarget::Object,
             method: Some(RedirectMethod::Alias),
-            block_address: None,
             object_bytes: 8 << 20,
             redirected_bytes: 8 << 20,
             is_cold: true,
@@ -135,7 +117,7 @@ impl ReplayRun {
             saved_ns: Some(1_024.0),
             saved_low_ns: Some(992.0),
             saved_high_ns: Some(1_056.0),
-            refusal: None,
+            ..ObjectRedirect::default()
         };
         recording::put(&mut self.0, [row]);
     }

@@ -43,17 +43,12 @@ pub(crate) fn kernel(correlation_id: u64, begin_ns: i64) -> RawActivity {
     RawActivity {
         kind: ActivityKind::Kernel,
         correlation_id,
-        graph_node_id: None,
         name_id: Some(7),
-        device_id: Some(0),
         context_number: 1,
         stream_number: Some(9),
         begin_ns,
         end_ns: Some(begin_ns + 5),
-        size_bytes: None,
-        copy_kind: None,
-        peer_device_id: None,
-        synchronization: None,
+        ..RawActivity::default()
     }
 }
 

@@ -79,7 +79,7 @@ impl BundleReplayer<'_> {
                 .map(|timed| emit(bundle, experiments, &variants, &timed))
         };
         outcome.good = u32::from(made.is_ok());
-        let restored = self.place.redirect(&[]);
+        let restored = self.space.redirect(&[]);
         let released = ready.memory.release(self.gpu);
         let mut modules = variants.iter().filter_map(|variant| variant.code);
         let unloaded = modules.try_for_each(|(module, _)| self.gpu.unload(module));
@@ -156,7 +156,7 @@ impl BundleReplayer<'_> {
     fn redirect(&mut self, variant: Option<&ExperimentVariant<'_>>) -> Result<bool, GpuError> {
         let memory = variant.and_then(|variant| variant.memory);
         self.gpu.synchronize()?;
-        self.place.redirect(memory.map_or(&[][..], |memory| &memory.granules))
+        self.space.redirect(memory.map_or(&[][..], |memory| &memory.granules))
     }
 
     /// Reads the objects of an experiment into L2.
@@ -167,7 +167,7 @@ impl BundleReplayer<'_> {
             // Its first and last sector may be of a neighbour: pages are whole.
             let low = address / 16 * 16;
             let bytes = address + bytes - low;
-            flush.read(self.gpu, (self.place.translate(low).unwrap_or(low), bytes))
+            flush.read(self.gpu, (self.space.translate(low).unwrap_or(low), bytes))
         })
     }
 

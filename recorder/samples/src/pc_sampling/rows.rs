@@ -84,31 +84,19 @@ pub(super) fn launch(kernel: &RanKernel<'_>, function_id: FunctionId, device_id:
     let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = kernel.shape;
     Launch {
         kernel_id: kernel.kernel_id,
-        run_id: RunId(0),
         function_id,
         ordinal: kernel.ordinal,
-        occurrence: 0,
         grid_x,
         grid_y,
         grid_z,
         block_x,
         block_y,
         block_z,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
         dynamic_shared_bytes: Some(kernel.shared_bytes),
-        static_shared_bytes: None,
-        local_bytes: None,
-        register_count: None,
         device_id,
         op_id: kernel.context.and_then(|context| context.op_id),
         pystates_hash: kernel.context.and_then(|context| context.pystates_hash),
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-        accesses_of: None,
+        ..Launch::default()
     }
 }
 
@@ -121,24 +109,20 @@ pub(super) fn launch_run(
     sampled: Option<LaunchSamples>,
 ) -> LaunchRun {
     LaunchRun {
-        run_id: RunId(0),
         ordinal: kernel.ordinal,
         kernel_id: kernel.kernel_id,
         matched,
-        match_reason: None,
         thread_id: times.thread_id,
         stream_id: times.stream_id,
         correlation_id: times.correlation_id,
         begin_ns: times.begin_ns,
         end_ns: Some(times.end_ns),
         recorded,
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
         sample_count: sampled.map(|sampled| sampled.collected + sampled.lost),
         lost_sample_count: sampled.map(|sampled| sampled.lost),
         sampling_period_cycles: sampled.and_then(|sampled| sampled.period_cycles),
         samples_are_split: sampled.and_then(|sampled| sampled.is_split),
+        ..LaunchRun::default()
     }
 }
 

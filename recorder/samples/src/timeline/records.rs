@@ -72,17 +72,12 @@ impl RecordHead {
         RawActivity {
             kind: self.kind,
             correlation_id: self.correlation.into(),
-            graph_node_id: None,
-            name_id: None,
             device_id: self.device.map(device),
             context_number: self.context,
             stream_number: (self.stream != NO_STREAM).then_some(self.stream),
             begin_ns: time(self.begin),
             end_ns: (self.end >= self.begin && self.end > 0).then(|| time(self.end)),
-            size_bytes: None,
-            copy_kind: None,
-            peer_device_id: None,
-            synchronization: None,
+            ..RawActivity::default()
         }
     }
 }
@@ -93,7 +88,7 @@ fn device(number: u32) -> i32 {
 
 fn kernel(record: &ActivityKernel) -> RawActivity {
     let &ActivityKernel { correlation, device, context, stream, begin, end, .. } = record;
-    let place = RecordHead {
+    let head = RecordHead {
         kind: ActivityKind::Kernel,
         correlation,
         device: Some(device),
@@ -105,7 +100,7 @@ fn kernel(record: &ActivityKernel) -> RawActivity {
     RawActivity {
         graph_node_id: (record.graph_node != 0).then_some(record.graph_node),
         name_id: name_id(record.name),
-        ..place.row()
+        ..head.row()
     }
 }
 
@@ -115,7 +110,7 @@ fn copy(record: &ActivityMemcpy) -> RawActivity {
     const DEVICE_TO_HOST: [u8; 2] = [2, 4];
     const DEVICE_TO_DEVICE: [u8; 4] = [5, 6, 7, 8];
     let &ActivityMemcpy { correlation, device, context, stream, begin, end, .. } = record;
-    let place = RecordHead {
+    let head = RecordHead {
         kind: ActivityKind::Copy,
         correlation,
         device: Some(device),
@@ -134,25 +129,25 @@ fn copy(record: &ActivityMemcpy) -> RawActivity {
     } else {
         CopyKind::Other
     };
-    RawActivity { size_bytes: Some(record.bytes), copy_kind: Some(copy_kind), ..place.row() }
+    RawActivity { size_bytes: Some(record.bytes), copy_kind: Some(copy_kind), ..head.row() }
 }
 
 fn peer_copy(record: &PeerCopy) -> RawActivity {
     let &PeerCopy { correlation, device: own, context, stream, begin, end, .. } = record;
-    let place =
+    let head =
         RecordHead { kind: ActivityKind::Copy, correlation, device: Some(own), context, stream, begin, end };
     let peer = if record.source_device == own { record.destination_device } else { record.source_device };
     RawActivity {
         size_bytes: Some(record.bytes),
         copy_kind: Some(CopyKind::DeviceToDevice),
         peer_device_id: Some(device(peer)),
-        ..place.row()
+        ..head.row()
     }
 }
 
 fn fill(record: &ActivityMemset) -> RawActivity {
     let &ActivityMemset { correlation, device, context, stream, begin, end, .. } = record;
-    let place = RecordHead {
+    let head = RecordHead {
         kind: ActivityKind::Fill,
         correlation,
         device: Some(device),
@@ -161,13 +156,13 @@ fn fill(record: &ActivityMemset) -> RawActivity {
         begin,
         end,
     };
-    RawActivity { size_bytes: Some(record.bytes), ..place.row() }
+    RawActivity { size_bytes: Some(record.bytes), ..head.row() }
 }
 
 fn synchronization(record: &ActivitySynchronization) -> RawActivity {
     let &ActivitySynchronization { correlation, context, stream, begin, end, .. } = record;
     let kind = ActivityKind::Synchronization;
-    let place = RecordHead { kind, correlation, device: None, context, stream, begin, end };
+    let head = RecordHead { kind, correlation, device: None, context, stream, begin, end };
     let what = match record.what {
         1 => SynchronizationKind::Event,
         2 => SynchronizationKind::StreamWaitEvent,
@@ -175,5 +170,5 @@ fn synchronization(record: &ActivitySynchronization) -> RawActivity {
         4 => SynchronizationKind::Context,
         _ => SynchronizationKind::Other,
     };
-    RawActivity { synchronization: Some(what), ..place.row() }
+    RawActivity { synchronization: Some(what), ..head.row() }
 }

@@ -56,14 +56,14 @@ fn map(path: &Path) -> io::Result<&'static [AtomicU64; WORDS]> {
     file.write_all_at(&bytes, 0)?;
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping, of a file that has that many bytes.
-    let place =
+    let mapping =
         unsafe { libc::mmap(null_mut(), progress::BYTES, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-    if place == libc::MAP_FAILED {
+    if mapping == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the words lie in the mapping, aligned as their offset in a page is. It is never unmapped, nothing makes the
     // file shorter, and other processes only read it.
-    Ok(unsafe { &*place.byte_add(MAGIC.len()).cast::<[AtomicU64; WORDS]>() })
+    Ok(unsafe { &*mapping.byte_add(MAGIC.len()).cast::<[AtomicU64; WORDS]>() })
 }
 
 /// The number of a file's kind of file system.

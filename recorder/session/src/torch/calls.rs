@@ -294,14 +294,14 @@ pub fn lose(kind: u32, reason: i64, count: u64, detail: i64) {
 
 /// Hooks the caching allocator. Returns the number of places.
 pub fn hook_allocator() -> i64 {
-    let places = allocator_hook::install();
-    if places > 0 {
+    let entries = allocator_hook::install();
+    if entries > 0 {
         IS_REPORTED.store(true, Ordering::Release);
         if let Some(torch) = session::torch() {
             lock(&torch.storages).set_reported();
         }
     }
-    i64::try_from(places).unwrap_or(i64::MAX)
+    i64::try_from(entries).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -182,8 +182,8 @@ impl LiveStorages {
         let is_reuse = self.end_overlapping(seen.storage_address, extent(seen), start, rows);
         let is_old = !is_reuse && (self.is_reported || matches!(sight, TensorSight::Argument));
         let start = if is_old { EventMoment { ordinal: 0, op_id: None, ..start } } else { start };
-        let place = (seen.storage_address, extent(seen));
-        self.begin(StorageOrigin::Tensor, seen.device_id, place, start, rows);
+        let span = (seen.storage_address, extent(seen));
+        self.begin(StorageOrigin::Tensor, seen.device_id, span, start, rows);
         seen.storage_address.0
     }
 

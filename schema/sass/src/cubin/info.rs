@@ -37,13 +37,13 @@ pub(super) fn words(value: &[u8]) -> impl Iterator<Item = u32> {
 /// A parameter: index, ordinal and offset, bits. The highest fourteen of the bits are its size.
 pub(super) fn parameter(value: &[u8]) -> Option<CubinParameter> {
     let mut words = words(value).skip(1);
-    let (place, bits) = (words.next()?, words.next()?);
-    Some(CubinParameter { ordinal: place & 0xffff, offset: place >> 16, bytes: bits >> 18 })
+    let (packed, bits) = (words.next()?, words.next()?);
+    Some(CubinParameter { ordinal: packed & 0xffff, offset: packed >> 16, bytes: bits >> 18 })
 }
 
 /// Start of the parameters: the lower half of the second number.
 pub(super) fn parameters_offset(value: &[u8]) -> Option<u32> {
-    words(value).nth(1).map(|place| place & 0xffff)
+    words(value).nth(1).map(|packed| packed & 0xffff)
 }
 
 /// Indirect branches, one after the other: offset of the branch, zero, number of targets, targets.

@@ -177,20 +177,14 @@ fn lanes(addresses: &[u64; 32], element: u64) -> MemoryAccess {
     let offsets =
         || addresses.iter().map(|address| u32::try_from((address - low) >> shift).unwrap_or(0)).collect();
     MemoryAccess {
-        kernel_id: KernelId(0),
-        function_id: FunctionId(0),
-        pc: Pc(0),
-        block: 0,
-        warp: 0,
-        sequence: 0,
         kind: AccessKind::Read,
         space: Space::Global,
-        access_bytes: 0,
         lane_mask: u32::MAX,
         address: Address(low),
         span_bytes: high - low + element,
         stride_bytes: i32::try_from(step).ok().filter(|_| is_regular),
         offsets: (!is_regular).then(offsets),
         offset_shift: u8::try_from(shift).unwrap_or(0),
+        ..MemoryAccess::default()
     }
 }

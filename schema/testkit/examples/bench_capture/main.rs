@@ -95,25 +95,7 @@ fn run() -> Run {
         reference_run_id: RUN,
         program: "bench".to_owned(),
         arguments: "[]".to_owned(),
-        working_directory: String::new(),
-        host: String::new(),
-        system: String::new(),
-        process_id: 0,
-        started_ns: 0,
-        ended_ns: None,
-        clock_offset_ns: 0,
-        exit_code: None,
-        exit_signal: None,
-        driver_version: None,
-        cuda_version: None,
-        instrument_version: None,
-        python_version: None,
-        torch_version: None,
-        sampling_period_cycles: None,
-        parent_process_id: None,
-        rank: None,
-        local_rank: None,
-        world_size: None,
+        ..Run::default()
     }
 }
 
@@ -123,28 +105,13 @@ fn launch(number: u64) -> Launch {
         run_id: RUN,
         function_id: function(number),
         ordinal: number,
-        occurrence: 0,
         grid_x: 1,
         grid_y: 1,
         grid_z: 1,
         block_x: 256,
         block_y: 1,
         block_z: 1,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
-        dynamic_shared_bytes: None,
-        static_shared_bytes: None,
-        local_bytes: None,
-        register_count: None,
-        device_id: 0,
-        op_id: None,
-        pystates_hash: None,
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-        accesses_of: None,
+        ..Launch::default()
     }
 }
 
@@ -154,20 +121,9 @@ fn launch_run(number: u64) -> LaunchRun {
         ordinal: number,
         kernel_id: KernelId(number),
         matched: Match::Reference,
-        match_reason: None,
-        thread_id: 0,
-        stream_id: 0,
-        correlation_id: None,
         begin_ns: i64::try_from(number).unwrap_or(0),
-        end_ns: None,
         recorded: true,
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     }
 }
 
@@ -175,15 +131,12 @@ fn storage(id: u64, block: &BenchTensor, times: &[u64]) -> Storage {
     Storage {
         storage_id: StorageId(id),
         run_id: RUN,
-        device_id: 0,
         address: Address(block.address),
         size_bytes: block.storage_bytes(),
-        alloc_ns: 0,
-        free_ns: None,
         alloc_ordinal: ordinal(times, block.allocated),
         free_ordinal: block.dead.map(|dead| ordinal(times, dead)),
         origin: StorageOrigin::Allocator,
-        op_id: None,
+        ..Storage::default()
     }
 }
 
@@ -192,8 +145,6 @@ fn tensor(id: u64, block: &BenchTensor) -> Tensor {
         tensor_id: TensorId(id),
         run_id: RUN,
         storage_id: StorageId(id),
-        base_tensor_id: None,
-        op_id: None,
         address: Address(block.address),
         dtype: "float16".to_owned(),
         element_bytes: 2,
@@ -201,7 +152,6 @@ fn tensor(id: u64, block: &BenchTensor) -> Tensor {
         strides: vec![1],
         span_bytes: block.bytes,
         is_contiguous: true,
-        name: None,
-        role: None,
+        ..Tensor::default()
     }
 }

@@ -21,28 +21,16 @@ pub(super) fn launches(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         run_id: ACCESSES,
         function_id,
         ordinal,
-        occurrence: 0,
         grid_x: 1,
         grid_y: 1,
         grid_z: 1,
         block_x: 64,
         block_y: 1,
         block_z: 1,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
-        dynamic_shared_bytes: Some(0),
-        static_shared_bytes: Some(0),
-        local_bytes: Some(0),
         register_count: Some(16),
-        device_id: 0,
         op_id: Some(op(number)),
         pystates_hash: Some(state),
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-        accesses_of: None,
+        ..Launch::default()
     }))?;
     launch_runs(writer)?;
     parameters(writer)
@@ -56,20 +44,11 @@ fn launch_runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         ordinal,
         kernel_id: kernel(ordinal),
         matched: if run_id == ACCESSES { Match::Reference } else { Match::Matched },
-        match_reason: None,
-        thread_id: 0,
-        stream_id: 0,
         correlation_id: (run_id == SAMPLES).then_some(ordinal + 1),
         begin_ns: at(10 + 10 * i64::try_from(ordinal).unwrap_or(0)),
         end_ns: Some(at(12 + 10 * i64::try_from(ordinal).unwrap_or(0))),
         recorded: true,
-        request_count: None,
-        lane_access_count: None,
-        lost_request_count: None,
-        sample_count: None,
-        lost_sample_count: None,
-        sampling_period_cycles: None,
-        samples_are_split: None,
+        ..LaunchRun::default()
     };
     writer.append_rows((0_u64..).zip(requests).map(|(ordinal, (request_count, lanes))| LaunchRun {
         request_count: Some(request_count),
@@ -95,36 +74,20 @@ fn parameters(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     // A graph without kernels.
     writer.append_rows([GraphLaunch {
         run_id: ACCESSES,
-        graph_id: 0,
-        graph_launch: 0,
         ordinal: 3,
-        kernel_count: 0,
-        thread_id: 0,
-        stream_id: 0,
         begin_ns: at(60),
         end_ns: Some(at(61)),
-        op_id: None,
-        pystates_hash: None,
+        ..GraphLaunch::default()
     }])?;
     // A wait: no launch has a measured time.
     writer.append_rows([GpuActivity {
         run_id: ACCESSES,
-        activity_id: 0,
         kind: ActivityKind::Synchronization,
-        kernel_id: None,
-        kernel_name: None,
-        device_id: None,
-        stream_id: Some(0),
         begin_ns: at(60),
         end_ns: Some(at(61)),
-        size_bytes: None,
-        copy_kind: None,
-        peer_device_id: None,
         synchronization: Some(SynchronizationKind::Stream),
         correlation_id: Some(7),
-        op_id: None,
-        call_begin_ns: None,
-        call_end_ns: None,
+        ..GpuActivity::default()
     }])?;
     writer.append_rows([LaunchCollective {
         kernel_id: kernel(2),

@@ -16,15 +16,12 @@ pub(super) fn storages(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let block = |number, address, size_bytes| Storage {
         storage_id: storage(number),
         run_id: ACCESSES,
-        device_id: 0,
         address: Address(address),
         size_bytes,
         alloc_ns: at(9),
-        free_ns: None,
-        alloc_ordinal: 0,
-        free_ordinal: None,
         origin: StorageOrigin::Allocator,
         op_id: Some(op(2)),
+        ..Storage::default()
     };
     writer.append_rows([
         Storage {
@@ -50,8 +47,6 @@ pub(super) fn storages(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         tensor_id: tensor(number),
         run_id: ACCESSES,
         storage_id: storage(storage_number),
-        base_tensor_id: None,
-        op_id: None,
         address: Address(address),
         dtype: "float32".to_owned(),
         element_bytes: 4,
@@ -59,8 +54,7 @@ pub(super) fn storages(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         strides: vec![sizes[1], 1],
         span_bytes: (sizes[0] * sizes[1]).unsigned_abs() * 4,
         is_contiguous: true,
-        name: None,
-        role: None,
+        ..Tensor::default()
     };
     writer.append_rows([
         Tensor {
@@ -84,16 +78,10 @@ pub(super) fn memory(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows([DeviceAllocation {
         allocation_id: AllocationId(1),
         run_id: ACCESSES,
-        device_id: 0,
         address: Address(POOL),
         size_bytes: 2 << 20,
-        alloc_ns: at(0),
-        free_ns: None,
-        alloc_ordinal: 0,
-        free_ordinal: None,
-        flags: 0,
-        op_id: None,
         pystates_hash: Some(outer_state()),
+        ..DeviceAllocation::default()
     }])?;
     writer.append_rows([Memcpy {
         run_id: ACCESSES,

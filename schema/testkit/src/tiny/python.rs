@@ -94,16 +94,11 @@ pub(super) fn ops(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         kind: OpKind::Torch,
         name: name.to_owned(),
         parent_op_id: Some(op(1)),
-        thread_id: 0,
         begin_ns: at(begin),
         end_ns: Some(at(end)),
         phase: Phase::Forward,
-        step: 0,
-        sequence_number: None,
-        autograd_node: None,
-        forward_op_id: None,
-        module_path: None,
         pystates_hash: Some(outer_state()),
+        ..Op::default()
     };
     writer.append_rows([
         Op { kind: OpKind::Region, parent_op_id: None, phase: Phase::Other, ..call(1, "step", 5, 50) },

@@ -18,8 +18,9 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
-use stallmap_engine::table::DerivedTable;
+use stallmap_engine::table::GrainRows;
 use stallmap_tables::collected::{CollectedRows, ViewRows};
+use stallmap_tables::provider::source;
 use stallmap_tables::tasks::{NextTask, RunningTasks, is_out_of_memory};
 use stallmap_tables::work::{SessionWork, WorkTask};
 use tokio::runtime::Handle;
@@ -112,7 +113,7 @@ async fn keep_all(context: &SessionContext, steps: Vec<ComputedTable>) -> Result
 }
 
 async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize) -> Result<()> {
-    if let Some(engine) = table.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
+    if let Some(engine) = source::<GrainRows>(table.as_ref()).and_then(GrainRows::keeper) {
         engine.keep_parts(&context).await
     } else if let Some(view) = table.downcast_ref::<InlinedView>() {
         view.keep(async || rows(&context, view, few).await).await.map_err(|error| {
@@ -328,7 +329,7 @@ impl StatementReads {
             let is_worth = is_worth(view)?;
             let reads = self.views_of(view.plan())?;
             ReadRelation { provider, reads, is_worth, is_derived: false }
-        } else if provider.downcast_ref::<DerivedTable>().is_some_and(|table| table.keeper().is_some()) {
+        } else if source::<GrainRows>(provider.as_ref()).and_then(GrainRows::keeper).is_some() {
             ReadRelation { provider, reads: Vec::new(), is_worth: true, is_derived: true }
         } else {
             return Ok(None);

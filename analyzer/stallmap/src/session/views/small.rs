@@ -23,13 +23,10 @@ use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use stallmap_code::CaptureCode;
-use stallmap_code::table::CodeTable;
-use stallmap_engine::analyses::AnalysisTable;
-use stallmap_engine::table::{DerivedTable, PlacesTable};
-use stallmap_joins::few;
-use stallmap_steps::critical::table::CriticalTable;
-use stallmap_steps::table::PhaseTable;
+use stallmap_code::table::CodeRows;
+use stallmap_planning::few;
 use stallmap_tables::captured::CapturedTable;
+use stallmap_tables::provider::{DerivedTable, RowCount};
 
 use super::inline::{InlinedView, expanded};
 
@@ -108,8 +105,8 @@ struct PlanReads {
     code_rows: usize,
     /// Code that is not analyzed yet.
     unread: Option<Arc<CaptureCode>>,
-    /// True with a table of pointers that was not read yet: its rows are not known. It has one partition in any case.
-    has_pointers: bool,
+    /// True with a table whose rows are known after it is read. It has one partition in any case.
+    has_later: bool,
 }
 
 impl PlanReads {
@@ -120,13 +117,13 @@ impl PlanReads {
             has_subquery: self.has_subquery || other.has_subquery,
             code_rows: self.code_rows.saturating_add(other.code_rows),
             unread: self.unread.or(other.unread),
-            has_pointers: self.has_pointers || other.has_pointers,
+            has_later: self.has_later || other.has_later,
         }
     }
 
     /// Rows of all tables. None if those of a table are not known.
     fn all_rows(&self) -> Option<usize> {
-        let is_known = self.unread.is_none() && !self.has_pointers;
+        let is_known = self.unread.is_none() && !self.has_later;
         is_known.then(|| self.rows.saturating_add(self.code_rows))
     }
 }
@@ -161,28 +158,20 @@ fn size_of(scan: &TableScan, few: usize) -> Option<PlanReads> {
     if let Some(table) = provider.downcast_ref::<CapturedTable>() {
         return usize::try_from(table.rows()).ok().map(of_rows);
     }
-    if let Some(table) = provider.downcast_ref::<CodeTable>() {
-        return Some(match table.code().instruction_count() {
+    let Some(table) = provider.downcast_ref::<DerivedTable>() else {
+        return provider.downcast_ref::<MemTable>().and_then(rows_in_memory).map(of_rows);
+    };
+    if let Some(code) = table.source::<CodeRows>().map(CodeRows::code) {
+        return Some(match code.instruction_count() {
             Some(code_rows) => PlanReads { code_rows, ..PlanReads::default() },
-            None => PlanReads { unread: Some(Arc::clone(table.code())), ..PlanReads::default() },
+            None => PlanReads { unread: Some(Arc::clone(code)), ..PlanReads::default() },
         });
     }
-    if let Some(table) = provider.downcast_ref::<PhaseTable>() {
-        return table.row_count().map(of_rows);
+    match table.row_count() {
+        RowCount::Known(rows) => Some(of_rows(rows)),
+        RowCount::Later => Some(PlanReads { has_later: true, ..PlanReads::default() }),
+        RowCount::Unknown => None,
     }
-    if let Some(table) = provider.downcast_ref::<PlacesTable>() {
-        let unknown = PlanReads { has_pointers: true, ..PlanReads::default() };
-        return Some(table.known_rows().map_or(unknown, of_rows));
-    }
-    if let Some(table) = provider.downcast_ref::<CriticalTable>() {
-        // Like pointers: one partition, and rows that are known once they are read.
-        let unknown = PlanReads { has_pointers: true, ..PlanReads::default() };
-        return Some(table.known_rows().map_or(unknown, of_rows));
-    }
-    let derived = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::known_rows);
-    let analysis = || provider.downcast_ref::<AnalysisTable>().and_then(AnalysisTable::known_rows);
-    let made = || provider.downcast_ref::<MemTable>().and_then(rows_in_memory);
-    derived.or_else(analysis).or_else(made).map(of_rows)
 }
 
 /// Rows of a table that a statement made. None while another statement writes it.

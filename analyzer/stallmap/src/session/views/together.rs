@@ -9,8 +9,9 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
-use stallmap_engine::analyses::{AnalysisKind, AnalysisTable};
+use stallmap_engine::analyses::{AnalysisKind, AnalysisRows};
 use stallmap_engine::table::CaptureEngine;
+use stallmap_tables::provider::source;
 use tokio::runtime::Handle;
 
 use super::inline::InlinedView;
@@ -46,10 +47,10 @@ pub(crate) async fn keep_analyses(
 
 impl NeededAnalyses {
     fn add(&mut self, table: &Arc<dyn TableProvider>) -> Result<()> {
-        if let Some(analysis) = table.downcast_ref::<AnalysisTable>() {
+        if let Some(analysis) = source::<AnalysisRows>(table.as_ref()) {
             let (engine, kind) = analysis.parts();
-            let place = self.engines.entry(Arc::as_ptr(engine).addr());
-            place.or_insert_with(|| (Arc::clone(engine), BTreeSet::new())).1.insert(kind);
+            let known = self.engines.entry(Arc::as_ptr(engine).addr());
+            known.or_insert_with(|| (Arc::clone(engine), BTreeSet::new())).1.insert(kind);
             return Ok(());
         }
         let Some(view) = table.downcast_ref::<InlinedView>() else { return Ok(()) };

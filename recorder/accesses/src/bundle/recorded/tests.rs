@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::super::PageBytes;
 use super::super::buffer::CHUNK_PAGES;
-use super::super::memory::{Allocation, AllocationKind};
+use super::super::memory::{AllocatedRange, AllocationKind};
 use super::*;
 
 const FIRST: u64 = 0x7f00;
@@ -46,7 +46,7 @@ fn buffer() -> PageBuffer {
 fn memory() -> AllocationMap {
     let mut map = AllocationMap::default();
     let (address, bytes) = (FIRST << PAGE_SHIFT, PAGES << PAGE_SHIFT);
-    map.allocated(Allocation { address, bytes, device: 0, kind: AllocationKind::Device });
+    map.allocated(AllocatedRange { address, bytes, device: 0, kind: AllocationKind::Device });
     map
 }
 

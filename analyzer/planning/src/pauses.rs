@@ -1,0 +1,203 @@
+//! Pauses of joins that work for long without a pause of their own: a rule of the optimizer.
+//!
+//! A query is cancelled between two steps of its task. DataFusion's scans end a step after some batches, but a join can
+//! make many rows of one batch: a nested loop compares each row of a batch with all rows of its first side before it
+//! asks for the next batch, and a filter above can drop all rows that a join returns. Here, the second side of a nested
+//! loop gives away as many rows at a time as are compared in a moment, and every join counts its batches as a scan does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coop::make_cooperative;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::unnest::UnnestExec;
+use futures::StreamExt as _;
+
+use crate::pass::{PassExec, RowPass};
+use crate::texts;
+
+/// Pairs of rows that a nested loop compares in one step.
+const PAIRS_AT_A_TIME: usize = 1 << 22;
+
+/// Gives joins pauses. Runs after the rules that look for joins.
+#[derive(Debug)]
+pub struct JoinPauses;
+
+impl PhysicalOptimizerRule for JoinPauses {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let pause = |plan: Arc<dyn ExecutionPlan>| {
+            let has_filter = plan.downcast_ref::<HashJoinExec>().is_some_and(|join| join.filter().is_some());
+            let plan = if plan.is::<NestedLoopJoinExec>() {
+                in_slices(plan, [PauseRole::Counts, PauseRole::Slices])?
+            } else if has_filter {
+                in_slices(plan, [PauseRole::Passes, PauseRole::Paced])?
+            } else {
+                plan
+            };
+            let multiplies = plan.is::<NestedLoopJoinExec>()
+                || plan.is::<HashJoinExec>()
+                || plan.is::<CrossJoinExec>()
+                || plan.is::<SortMergeJoinExec>()
+                || plan.is::<UnnestExec>();
+            if !multiplies {
+                return Ok(Transformed::no(plan));
+            }
+            // Its own operator instead of DataFusion's: the operators above keep what is known of their inputs.
+            let pass = SlicePass { role: PauseRole::Rests, rows: Arc::default() };
+            Ok(Transformed::yes(PassExec::over(plan, pass)))
+        };
+        plan.transform_up(pause).data()
+    }
+
+    fn name(&self) -> &'static str {
+        "pauses"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A join that reads its sides in other batches.
+fn in_slices(join: Arc<dyn ExecutionPlan>, roles: [PauseRole; 2]) -> Result<Arc<dyn ExecutionPlan>> {
+    let rows = Arc::new(AtomicUsize::new(0));
+    let sides = join.children().into_iter().zip(roles);
+    let sides = sides.map(|(side, role)| match role {
+        PauseRole::Passes => Arc::clone(side),
+        role => PassExec::over(Arc::clone(side), SlicePass { role, rows: Arc::clone(&rows) }),
+    });
+    let sides = sides.collect();
+    join.replace_children(sides, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
+}
+
+/// The treatment of batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PauseRole {
+    /// Nothing.
+    Passes,
+    /// Each counts as a batch of a scan does, and has texts of its own.
+    Rests,
+    /// Their rows are counted.
+    Counts,
+    /// They are cut by that count: the order of a nested loop's results depends on the cuts, so these may depend on
+    /// nothing else.
+    Slices,
+    /// They are cut by the time that the join takes: its results have the order of their rows.
+    Paced,
+}
+
+/// The size of slices that keeps the time between two of them short.
+struct SlicePace {
+    rows: usize,
+    handed: Option<Instant>,
+}
+
+impl SlicePace {
+    /// Rows of the first slice: each may meet as many rows as the first side has.
+    const FIRST: usize = 64;
+    const SHORT: Duration = Duration::from_millis(5);
+    const LONG: Duration = Duration::from_millis(50);
+
+    /// The rows of the next slice.
+    fn next(&mut self) -> usize {
+        match self.handed.map(|handed| handed.elapsed()) {
+            Some(time) if time > Self::LONG => self.rows = (self.rows / 4).max(1),
+            Some(time) if time < Self::SHORT => self.rows = self.rows.saturating_mul(2),
+            _ => {}
+        }
+        self.rows
+    }
+}
+
+/// Passes its input's rows on.
+#[derive(Debug)]
+struct SlicePass {
+    role: PauseRole,
+    /// Rows of the first side.
+    rows: Arc<AtomicUsize>,
+}
+
+impl RowPass for SlicePass {
+    fn name(&self) -> &'static str {
+        "SliceExec"
+    }
+
+    fn line(&self) -> String {
+        let role = match self.role {
+            PauseRole::Rests => ": rests",
+            PauseRole::Counts => ": counts",
+            PauseRole::Passes | PauseRole::Slices | PauseRole::Paced => "",
+        };
+        format!("{}{role}", self.name())
+    }
+
+    fn pass(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let (rows, schema) = (Arc::clone(&self.rows), input.schema());
+        let input = input.execute(partition, context)?;
+        let passed = match self.role {
+            PauseRole::Counts => {
+                rows.store(0, Ordering::Relaxed);
+                let count = move |batch: &Result<RecordBatch>| {
+                    let more = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                    rows.fetch_add(more, Ordering::Relaxed);
+                };
+                Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), input.inspect(count)))
+            }
+            PauseRole::Slices => sliced(input, move || PAIRS_AT_A_TIME / rows.load(Ordering::Relaxed).max(1)),
+            PauseRole::Paced => {
+                let mut pace = SlicePace { rows: SlicePace::FIRST, handed: None };
+                sliced(input, move || {
+                    let rows = pace.next();
+                    pace.handed = Some(Instant::now());
+                    rows
+                })
+            }
+            PauseRole::Rests => {
+                let own = input.map(|batch| Ok(texts::owned(batch?)?));
+                make_cooperative(Box::pin(RecordBatchStreamAdapter::new(schema, own)))
+            }
+            PauseRole::Passes => input,
+        };
+        Ok(passed)
+    }
+}
+
+/// The rows of a stream in slices of up to so many rows each, with a pause before each.
+fn sliced(
+    input: SendableRecordBatchStream,
+    most: impl FnMut() -> usize + Send + 'static,
+) -> SendableRecordBatchStream {
+    let schema = input.schema();
+    let next = async |(mut input, rest, mut most): (SendableRecordBatchStream, Option<RecordBatch>, _)| {
+        let batch = match rest {
+            Some(rest) => Ok(rest),
+            None => input.next().await?,
+        };
+        let Ok(batch) = batch else { return Some((batch, (input, None, most))) };
+        tokio::task::yield_now().await;
+        let count = slice_rows(&mut most, &batch);
+        let rest = batch.num_rows() - count;
+        let rest = (rest > 0).then(|| batch.slice(count, rest));
+        Some((Ok(batch.slice(0, count)), (input, rest, most)))
+    };
+    Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::unfold((input, None, most), next)))
+}
+
+fn slice_rows(most: &mut impl FnMut() -> usize, batch: &RecordBatch) -> usize {
+    most().max(1).min(batch.num_rows())
+}
