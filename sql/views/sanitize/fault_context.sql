@@ -75,8 +75,9 @@ WITH fault AS (
   SELECT
     'address_fault' AS source, kernel_id, function_id, pc, CAST(kind AS VARCHAR) AS kind, CAST(defect AS VARCHAR) AS defect,
     storage_id, tensor_id, allocation_id, lane_count, request_count, CAST(NULL AS BIGINT UNSIGNED) AS byte_count, address, block,
-    warp, lane_mask, NULL AS other_function_id, NULL AS other_pc, CAST(NULL AS VARCHAR) AS other_kind, NULL AS other_block,
-    NULL AS other_warp, NULL AS other_lane_mask
+    warp, lane_mask, CAST(NULL AS BIGINT UNSIGNED) AS other_function_id, CAST(NULL AS INT UNSIGNED) AS other_pc,
+    CAST(NULL AS VARCHAR) AS other_kind, CAST(NULL AS BIGINT UNSIGNED) AS other_block,
+    CAST(NULL AS SMALLINT UNSIGNED) AS other_warp, CAST(NULL AS INT UNSIGNED) AS other_lane_mask
   FROM address_fault
   UNION ALL
   SELECT
