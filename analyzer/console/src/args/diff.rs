@@ -27,7 +27,7 @@ use super::tree::share;
     ("stallmap diff main.stallmap pr.stallmap --html diff.html", "a page that opens offline, with the code of changed lines"),
     ("stallmap diff main.stallmap pr.stallmap --format github", "annotations of a GitHub workflow"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a custom gate: a query over a, b and every"),
-    ("stallmap diff right.stallmap wrong.stallmap --first", "the first launch and tensor at which two runs of a program differ"),
+    ("stallmap diff before.stallmap after.stallmap --first", "the first launch and tensor at which two runs of a program differ"),
     ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "its statements, to run or to change"),
 ]))]
 pub struct DiffArgs {
