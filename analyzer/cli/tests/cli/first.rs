@@ -114,8 +114,11 @@ fn a_value_that_a_kernel_reads_is_found_at_its_element() {
     let at = (0..4096).find(|at| ours.bytes.0[*at] != others.bytes.0[*at]).unwrap() / 4 * 4;
     let value = |content: &BundleContent| f32::from_le_bytes(content.bytes.0[at..at + 4].try_into().unwrap());
     let mut rest = i64::try_from((page - tensor.address.0) / 4 + at as u64 / 4).unwrap();
-    let mut index: Vec<i64> = tensor.sizes.iter().rev().map(|size| (rest % size, rest /= size).0).collect();
-    index.reverse();
+    let mut index = Vec::new();
+    for size in tensor.sizes.iter().rev() {
+        index.insert(0, rest % size);
+        rest /= size;
+    }
     let expected = format!("element {index:?} is {}, {} in the other", value(ours), value(others));
 
     let mut change = OtherRows { page: |_, _| {}, parameter: |_| {}, content: others.content_id };

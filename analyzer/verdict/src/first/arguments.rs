@@ -53,13 +53,12 @@ impl ArgumentComparison<'_> {
             let pointers = (self.a.pointer(a.kernel_id, offset), self.b.pointer(b.kernel_id, offset));
             let found = match pointers {
                 (Some(p), Some(q)) => pointer_difference((p, number(ours)), (q, number(others))),
-                _ if ours == others => Some(None),
-                _ if is_mapped(number(ours)) && is_mapped(number(others)) => None,
+                _ if ours == others => WordDifference::Same,
+                _ if is_mapped(number(ours)) && is_mapped(number(others)) => WordDifference::Unknown,
                 _ => value_difference(ours, others, offset, &known),
             };
-            let Some(found) = found else { continue };
-            self.counts.compared += 1;
-            if let (None, Some((detail, object))) = (&first, found) {
+            self.counts.compared += u64::from(found != WordDifference::Unknown);
+            if let (None, WordDifference::Different { detail, object }) = (&first, found) {
                 let detail = format!("argument bytes from {offset}: {detail}");
                 let found = FirstDifference::for_pair(LaunchAspect::Arguments, a, b, detail);
                 first = Some(FirstDifference { object, ..found });
@@ -101,8 +100,18 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// A difference in words, and the memory that it is about. The outer one is none where nothing can be compared.
-type WordDifference = Option<Option<(String, Option<String>)>>;
+/// Comparison of one word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum WordDifference {
+    /// It cannot be compared.
+    Unknown,
+    Same,
+    /// The difference in words, and the memory that it is about.
+    Different {
+        detail: String,
+        object: Option<String>,
+    },
+}
 
 /// Pointers to tensors, by the type and by the place in the tensor. Other memory may be divided differently: only the same
 /// place in memory of the same size is known to be the same.
@@ -111,17 +120,18 @@ fn pointer_difference(a: (&ArgumentPointer, u64), b: (&ArgumentPointer, u64)) ->
         (pointer.data_type.is_none(), pointer.object_bytes, value.wrapping_sub(pointer.object_address))
     };
     if a.0.data_type.is_none() && part(a) == part(b) {
-        return Some(None);
+        return WordDifference::Same;
     }
     let place = |(pointer, value): (&ArgumentPointer, u64)| {
         Some((pointer.data_type.clone()?, value.checked_sub(pointer.tensor_address?)?))
     };
-    let (ours, others) = (place(a)?, place(b)?);
+    let (Some(ours), Some(others)) = (place(a), place(b)) else { return WordDifference::Unknown };
     if ours == others {
-        return Some(None);
+        return WordDifference::Same;
     }
     let text = |(data_type, offset): (String, u64)| format!("byte {offset} of {data_type}");
-    Some(Some((format!("{}, {} in the other", text(ours), text(others)), Some(a.0.text()))))
+    let detail = format!("{}, {} in the other", text(ours), text(others));
+    WordDifference::Different { detail, object: Some(a.0.text()) }
 }
 
 /// Values of which the kernel surely reads a byte that differs.
@@ -129,7 +139,7 @@ fn value_difference(a: &[u8], b: &[u8], offset: u64, known: &BTreeSet<u64>) -> W
     let is_known = |at: &usize| a.get(*at) != b.get(*at) && known.contains(&(offset + *at as u64));
     let places: Vec<usize> = (0..a.len()).filter(is_known).collect();
     if places.is_empty() {
-        return None;
+        return WordDifference::Unknown;
     }
     // One half: two numbers of four bytes.
     let half = |places: &[usize]| match places {
@@ -138,7 +148,8 @@ fn value_difference(a: &[u8], b: &[u8], offset: u64, known: &BTreeSet<u64>) -> W
     };
     let range = half(&places).filter(|range| range.end <= a.len()).unwrap_or(0..a.len());
     let text = |bytes: &[u8]| format!("{} ({:#x})", number(bytes), number(bytes));
-    Some(Some((format!("{}, {} in the other", text(&a[range.clone()]), text(&b[range])), None)))
+    let detail = format!("{}, {} in the other", text(&a[range.clone()]), text(&b[range]));
+    WordDifference::Different { detail, object: None }
 }
 
 #[cfg(test)]
@@ -156,20 +167,24 @@ mod tests {
     #[test]
     fn pointers_compare_by_their_place_in_a_tensor() {
         let (a, b) = (pointer("float32 4x4", 4096), pointer("float32 4x4", 1 << 20));
-        assert_eq!(pointer_difference((&a, 4100), (&b, (1 << 20) + 4)), Some(None));
-        let text = "byte 4 of float32 4x4, byte 8 of float32 4x4 in the other".to_owned();
-        let found = pointer_difference((&a, 4100), (&b, (1 << 20) + 8));
-        assert_eq!(found, Some(Some((text, Some("memory (float32 4x4)".to_owned())))));
-        assert_eq!(pointer_difference((&a, 4100), (&ArgumentPointer::default(), 8)), None);
+        assert_eq!(pointer_difference((&a, 4100), (&b, (1 << 20) + 4)), WordDifference::Same);
+        let different = WordDifference::Different {
+            detail: "byte 4 of float32 4x4, byte 8 of float32 4x4 in the other".to_owned(),
+            object: Some("memory (float32 4x4)".to_owned()),
+        };
+        assert_eq!(pointer_difference((&a, 4100), (&b, (1 << 20) + 8)), different);
+        let other = ArgumentPointer::default();
+        assert_eq!(pointer_difference((&a, 4100), (&other, 8)), WordDifference::Unknown);
     }
 
     #[test]
     fn only_bytes_that_are_surely_read_differ() {
         let (a, b) = ([1, 0, 0, 0, 7, 0, 0, 0], [1, 0, 0, 0, 9, 0, 0, 0]);
-        let text = Some(Some(("7 (0x7), 9 (0x9) in the other".to_owned(), None)));
-        assert_eq!(value_difference(&a, &b, 16, &(16..24).collect()), text);
-        assert_eq!(value_difference(&a, &b, 16, &(20..24).collect()), text);
-        assert_eq!(value_difference(&a, &b, 16, &(16..20).collect()), None);
+        let detail = "7 (0x7), 9 (0x9) in the other".to_owned();
+        let different = WordDifference::Different { detail, object: None };
+        assert_eq!(value_difference(&a, &b, 16, &(16..24).collect()), different);
+        assert_eq!(value_difference(&a, &b, 16, &(20..24).collect()), different);
+        assert_eq!(value_difference(&a, &b, 16, &(16..20).collect()), WordDifference::Unknown);
     }
 
     #[test]

@@ -100,8 +100,8 @@ pub(super) fn bytes_of_hex(text: &str) -> Vec<u8> {
     let digits = text.as_bytes().chunks_exact(2);
     digits
         .map(|pair| {
-            let digit = |at: usize| char::from(pair[at]).to_digit(16).unwrap_or(0) as u8;
-            digit(0) << 4 | digit(1)
+            let pair = str::from_utf8(pair).unwrap_or_default();
+            u8::from_str_radix(pair, 16).unwrap_or_default()
         })
         .collect()
 }

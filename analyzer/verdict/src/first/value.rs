@@ -2,21 +2,27 @@
 
 /// The value of an element, by its type as PyTorch names it, or its bytes.
 pub(super) fn element_text(dtype: Option<&str>, bytes: &[u8]) -> String {
-    let word = bytes.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
-    match (dtype, bytes.len()) {
-        (Some("float64"), 8) => f64::from_bits(word).to_string(),
-        (Some("float32"), 4) => f32::from_bits(word as u32).to_string(),
-        (Some("bfloat16"), 2) => f32::from_bits((word as u32) << 16).to_string(),
-        (Some("int64"), 8) => word.cast_signed().to_string(),
-        (Some("int32"), 4) => (word as u32).cast_signed().to_string(),
-        (Some("int16"), 2) => (word as u16).cast_signed().to_string(),
-        (Some("int8"), 1) => (word as u8).cast_signed().to_string(),
-        (Some("uint8" | "bool"), 1) => word.to_string(),
-        _ => {
-            let digits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
-            format!("0x{digits}")
-        }
-    }
+    let known = match dtype {
+        Some("float64") => array(bytes).map(|bytes| f64::from_le_bytes(bytes).to_string()),
+        Some("float32") => array(bytes).map(|bytes| f32::from_le_bytes(bytes).to_string()),
+        // The upper half of a float32.
+        Some("bfloat16") => array(bytes).map(|[low, high]| f32::from_le_bytes([0, 0, low, high]).to_string()),
+        Some("int64") => array(bytes).map(|bytes| i64::from_le_bytes(bytes).to_string()),
+        Some("int32") => array(bytes).map(|bytes| i32::from_le_bytes(bytes).to_string()),
+        Some("int16") => array(bytes).map(|bytes| i16::from_le_bytes(bytes).to_string()),
+        Some("int8") => array(bytes).map(|bytes| i8::from_le_bytes(bytes).to_string()),
+        Some("uint8" | "bool") => array(bytes).map(|bytes| u8::from_le_bytes(bytes).to_string()),
+        _ => None,
+    };
+    known.unwrap_or_else(|| {
+        let digits = bytes.iter().rev().map(|byte| format!("{byte:02x}"));
+        format!("0x{}", digits.collect::<Vec<_>>().concat())
+    })
+}
+
+/// The bytes as an array of the type's length.
+fn array<const LENGTH: usize>(bytes: &[u8]) -> Option<[u8; LENGTH]> {
+    bytes.try_into().ok()
 }
 
 #[cfg(test)]

@@ -35,9 +35,10 @@ impl<'a> LaunchWalk<'a> {
         let keys: BTreeSet<_> = ours.keys().chain(others.keys()).collect();
         let (mut pairs, mut partings) = (Vec::new(), Vec::new());
         for key in keys {
-            let (ours, others) =
-                (ours.get(key).map_or(&[][..], |all| all), others.get(key).map_or(&[][..], |all| all));
-            let same = ours.iter().zip(others).take_while(|(a, b)| is_same_kernel(a, b)).count();
+            let of_key =
+                |threads: &BTreeMap<_, Vec<&'a OrderedLaunch>>| threads.get(key).cloned().unwrap_or_default();
+            let (ours, others) = (of_key(&ours), of_key(&others));
+            let same = ours.iter().zip(&others).take_while(|(a, b)| is_same_kernel(a, b)).count();
             pairs.extend(ours.iter().copied().zip(others.iter().copied()).take(same));
             partings.extend(parting(ours.get(same).copied(), others.get(same).copied()));
         }
