@@ -86,6 +86,31 @@
       expect(last === drawn.foldedExtent - 1, `the last of ${drawn.foldedExtent} elements is called ${last}`);
     }
   }
+  const waves = document.querySelector(".waves");
+  if (waves) expect(waves.drawn, "blocks over time are not drawn");
+  if (waves?.drawn) {
+    const { blocks, chosen, lanes } = waves.drawn;
+    const [canvas, about, launch] = [waves.querySelector("canvas"), waves.querySelector(".about"), DATA.waves[0]];
+    const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
+    const end = ({ begin, length }) => begin + length;
+    expect(blocks().length === launch.blocks && lanes() === launch.lanes.length, "blocks or multiprocessors are missing");
+    expect(end(chosen()) === Math.max(...blocks().map(end)), "it does not open at the block that ends last");
+    const order = [...blocks()].sort((a, b) => a.lane - b.lane || a.slot - b.slot || a.begin - b.begin);
+    const meets = (block, at) => at > 0 && block.lane === order[at - 1].lane && block.slot === order[at - 1].slot && block.begin < end(order[at - 1]);
+    expect(!order.some(meets), "blocks of one slot overlap");
+    press("Home");
+    expect(about.textContent.startsWith(`block ${launch.lanes[0][1][0].toLocaleString("en-US")} on multiprocessor ${launch.lanes[0][0]}, wave 1:`), "Home does not lead to the first block");
+    press("ArrowDown");
+    expect(chosen().lane === Math.min(1, lanes() - 1), "down leads to no other multiprocessor");
+    const box = canvas.getBoundingClientRect();
+    const [x, lane] = [box.width / 2, lanes() - 1];
+    canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + x, clientY: box.top + ((lane + 0.5) * box.height) / lanes() }));
+    const ns = (x / box.width) * launch.span;
+    const runs = blocks().some((block) => block.lane === lane && block.begin <= ns && ns <= end(block));
+    expect(!runs || (chosen().lane === lane && chosen().begin <= ns && ns <= end(chosen())), "a pointer does not lead to the block below it");
+    const ink = canvas.getContext("2d", { willReadFrequently: true }).getImageData(0, 0, canvas.width, canvas.height).data;
+    expect(ink.some((value) => value > 0), "no blocks are drawn");
+  }
   const spans = document.querySelector(".spans");
   if (spans) await drawn(spans);
   if (spans) expect(spans.drawn, "the timeline is not drawn");

@@ -125,6 +125,7 @@ fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
             let chosen = stallmap_trend::choose(context, diff)?;
             run_command(context, StallmapCommand::Diff(chosen))
         }
+        StallmapCommand::Diff(diff) if diff.first => stallmap_verdict::first::run(context, &diff),
         StallmapCommand::Diff(diff) if diff.html.is_some() => stallmap_report::diff::run(context, &diff),
         StallmapCommand::Diff(diff) => diff::run(context, &diff),
         StallmapCommand::Source(source) => source::run(context, &source),

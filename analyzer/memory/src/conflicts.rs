@@ -8,6 +8,8 @@ use super::sampler::HashSampler;
 
 /// Parties of one instruction that are compared in one sector. A conflict of many has one of few.
 const MAX_PARTIES: usize = 8;
+/// Sectors between two writes that count as written: few long spans are found sooner.
+const WRITE_GAP: u64 = 32;
 /// Maximum of touches. Beyond it, sectors are sampled.
 const MAX_TOUCHES: usize = 1 << 23;
 
@@ -124,6 +126,8 @@ impl ConflictSearch {
         let mut found = BTreeMap::new();
         let is_read = |touch: &PartyTouch| use_of(uses, touch.instruction) == PieceUse::Read;
         if !self.touches.iter().all(is_read) {
+            let written = written_spans(self.touches.iter().filter(|touch| !is_read(touch)));
+            self.touches.retain(|touch| is_in(&written, touch));
             self.touches.sort_unstable();
             let same = |a: &PartyTouch, b: &PartyTouch| (a.group, a.sector) == (b.group, b.sector);
             for touches in self.touches.chunk_by(same).filter(|touches| !touches.iter().all(is_read)) {
@@ -139,6 +143,43 @@ impl ConflictSearch {
         };
         found.into_values().map(scaled).collect()
     }
+}
+
+/// Sectors of a group, from the first to the last.
+type SectorSpan = (u64, u64, u64);
+
+/// Spans of sectors that hold all of some touches, in order, with gaps of less than [`WRITE_GAP`] sectors.
+fn written_spans<'a>(touches: impl Iterator<Item = &'a PartyTouch>) -> Vec<SectorSpan> {
+    // Neighbours come one after the other, so most touches join the span before.
+    let mut spans: Vec<SectorSpan> = Vec::new();
+    for touch in touches {
+        match spans.last_mut() {
+            Some((group, first, last))
+                if *group == touch.group
+                    && (first.saturating_sub(WRITE_GAP)..=last.saturating_add(WRITE_GAP))
+                        .contains(&touch.sector) =>
+            {
+                (*first, *last) = ((*first).min(touch.sector), (*last).max(touch.sector));
+            }
+            _ => spans.push((touch.group, touch.sector, touch.sector)),
+        }
+    }
+    spans.sort_unstable();
+    spans.dedup_by(|next, (group, _, last)| {
+        let is_near = next.0 == *group && next.1 <= last.saturating_add(WRITE_GAP);
+        if is_near {
+            *last = (*last).max(next.2);
+        }
+        is_near
+    });
+    spans
+}
+
+/// True for a touch of a sector in one of some spans.
+fn is_in(spans: &[SectorSpan], touch: &PartyTouch) -> bool {
+    let behind = spans.partition_point(|(group, first, _)| (*group, *first) <= (touch.group, touch.sector));
+    let before = behind.checked_sub(1).and_then(|at| spans.get(at));
+    before.is_some_and(|(group, _, last)| *group == touch.group && touch.sector <= *last)
 }
 
 fn use_of(uses: &[PieceUse], instruction: u32) -> PieceUse {
@@ -224,6 +265,19 @@ mod tests {
         assert_eq!(conflicts(&[(0, 1, 0, 100, 4), (0, 2, 0, 100, 4)]), [], "reads");
         assert_eq!(conflicts(&[(0, 1, 2, 100, 4), (0, 2, 2, 100, 4)]), [], "atomics");
         assert_eq!(conflicts(&[(0, 1, 1, 100, 4), (1, 2, 1, 100, 4)]), [], "groups");
+    }
+
+    #[test]
+    fn spans_hold_every_write_and_no_distant_sector() {
+        let touch =
+            |group, sector| PartyTouch { group, sector, instruction: 0, party: 0, bytes: 1, request: 0 };
+        let touches = [(0, 900), (0, 10), (0, 931), (1, 10), (0, 20), (0, 868), (0, 5000)];
+        let touches = touches.map(|(group, sector)| touch(group, sector));
+        let spans = written_spans(touches.iter());
+        assert_eq!(spans, [(0, 10, 20), (0, 868, 931), (0, 5000, 5000), (1, 10, 10)]);
+        assert!(touches.iter().all(|touch| is_in(&spans, touch)));
+        let others = [(0, 9), (0, 21), (0, 932), (1, 9), (1, 868), (2, 10), (0, 4999), (0, 5001)];
+        assert!(!others.into_iter().any(|(group, sector)| is_in(&spans, &touch(group, sector))));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! sql/queries/verdict ──> facts (rows) ──> shares, sentence ──> screen, json, and the head of report and page
+//! sql/queries/diff/first_* of two captures ──> first: the launch at which two runs differ
 //! ```
 
 mod facts;
+pub mod first;
 mod json;
 mod phases;
 mod screen;

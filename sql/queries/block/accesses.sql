@@ -1,7 +1,8 @@
 -- Accesses of a block
 -- The warp requests of one block of one launch, in the order in which the GPU queued them, the program order within a warp.
--- lanes: active ones. first and last: the elements of the lowest and the highest address, by the strides of the tensor that
--- all lanes belong to, else bytes from the start of their memory.
+-- lanes: active ones. mask: their bits, where some are not. stride: bytes from lane to lane, where it is one. first and
+-- last: the elements of the lowest and the highest address, by the strides of the tensor that all lanes belong to, else bytes
+-- from the start of their memory.
 WITH request AS (
   SELECT function_id, pc, warp, sequence, kind, space, access_bytes, stride_bytes, lane_mask, address, span_bytes
   FROM memory_access
@@ -23,13 +24,16 @@ WITH request AS (
   SELECT *, row_number() OVER (ORDER BY sequence, address) AS place FROM held
 )
 SELECT
-  p.warp, p.kind, p.space, lane_count(p.lane_mask) AS lanes, p.lane_mask, p.access_bytes, p.stride_bytes,
+  p.warp, p.kind, p.space, lane_count(p.lane_mask) AS lanes, p.lane_mask,
+  CASE WHEN p.lane_mask <> 4294967295 THEN '0x' || lpad(to_hex(CAST(p.lane_mask AS BIGINT)), 8, '0') END AS mask, p.access_bytes,
+  p.stride_bytes,
   CASE WHEN p.owners > 1 THEN CAST(p.owners AS VARCHAR) || ' objects' WHEN p.target = 'not global' THEN CAST(p.space AS VARCHAR)
     ELSE coalesce(c.label, CAST(p.target AS VARCHAR)) END AS object,
   coalesce(element_index(p.address, t.address, t.element_bytes, t.sizes, t.strides),
     'byte ' || CAST(CAST(p.address AS BIGINT) - CAST(coalesce(s.address, a.address, 0) AS BIGINT) AS VARCHAR)) AS first,
   coalesce(element_index(p.address + p.span_bytes - 1, t.address, t.element_bytes, t.sizes, t.strides),
     'byte ' || CAST(CAST(p.address + p.span_bytes - 1 AS BIGINT) - CAST(coalesce(s.address, a.address, 0) AS BIGINT) AS VARCHAR)) AS last,
+  '+0x' || to_hex(CAST(p.pc AS BIGINT)) || coalesce(' ' || i.mnemonic, '') AS instruction,
   regexp_replace(i.file, '^.*/', '') || ':' || CAST(i.line AS VARCHAR) AS source_line,
   p.function_id, p.pc, p.sequence, p.address, p.tensor_id
 FROM placed p

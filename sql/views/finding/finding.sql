@@ -75,6 +75,7 @@ WITH found AS (
   SELECT *, 'finding_access' AS found_by FROM finding_access
   UNION ALL SELECT *, 'finding_backward' FROM finding_backward
   UNION ALL SELECT *, 'finding_bank_conflict' FROM finding_bank_conflict
+  UNION ALL SELECT *, 'finding_block' FROM finding_block
   UNION ALL SELECT *, 'finding_code' FROM finding_code
   UNION ALL SELECT *, 'finding_copy' FROM finding_copy
   UNION ALL SELECT *, 'finding_cpu' FROM finding_cpu

@@ -62,30 +62,15 @@ CREATE VIEW block_race (
   -- The op around the launch.
   op
 ) AS
-WITH conflict AS (
-  SELECT
-    *,
-    CASE WHEN tensor_id IS NOT NULL THEN 'tensor' WHEN storage_id IS NOT NULL THEN 'storage' ELSE 'outside any tensor' END AS target,
-    coalesce(tensor_id, storage_id, allocation_id) AS object_id
-  FROM block_conflict
-  WHERE kind = 'write' AND other_kind IN ('read', 'write')
-)
 SELECT
-  f.kernel_id, f.function_id, f.pc, p.source_line, p.call_path, f.other_function_id, f.other_pc, q.source_line, q.call_path,
-  f.other_kind, f.target, f.storage_id, f.tensor_id, f.allocation_id, c.label, c.type,
-  element_index(f.address, t.address, t.element_bytes, t.sizes, t.strides),
-  CAST(f.address AS BIGINT) - CAST(coalesce(t.address, s.address, a.address) AS BIGINT),
-  f.byte_count, f.address, f.block, f.warp, f.lane_mask, f.other_block, f.other_warp, f.other_lane_mask,
-  coalesce(l.forward_line || ' (grad)', l.line), l.op
-FROM conflict f
-JOIN launch_context l ON l.kernel_id = f.kernel_id
+  f.kernel_id, f.function_id, f.pc, f.source_line, f.call_path, f.other_function_id, f.other_pc, q.source_line, q.call_path,
+  f.other_kind, f.target, f.storage_id, f.tensor_id, f.allocation_id, f.object, f.type, f.element, f.byte_offset, f.byte_count,
+  f.address, f.block, f.warp, f.lane_mask, f.other_block, f.other_warp, f.other_lane_mask, f.line, f.op
+FROM fault_context f
+JOIN launch l ON l.kernel_id = f.kernel_id
 JOIN function_code k ON k.function_id = l.function_id AND k.is_read AND k.unknown_count = 0
 JOIN access_line p ON p.function_id = f.function_id AND p.pc = f.pc
 JOIN access_line q ON q.function_id = f.other_function_id AND q.pc = f.other_pc
 LEFT JOIN ordered_kernel o ON o.function_id = l.function_id
-LEFT JOIN target_context c ON c.target = f.target AND c.object_id = f.object_id
-LEFT JOIN tensor t ON t.tensor_id = f.tensor_id
-LEFT JOIN storage s ON s.storage_id = f.storage_id
-LEFT JOIN device_allocation a ON a.allocation_id = f.allocation_id
-WHERE o.function_id IS NULL
+WHERE f.source = 'block_conflict' AND f.kind = 'write' AND f.other_kind IN ('read', 'write') AND o.function_id IS NULL
   AND NOT (p.instruction LIKE '%.STRONG.%' AND q.instruction LIKE '%.STRONG.%')

@@ -54,23 +54,8 @@ CREATE VIEW out_of_bounds (
   -- The op around the launch.
   op
 ) AS
-WITH fault AS (
-  SELECT
-    *,
-    CASE WHEN tensor_id IS NOT NULL THEN 'tensor' WHEN storage_id IS NOT NULL THEN 'storage' ELSE 'outside any tensor' END AS target,
-    coalesce(tensor_id, storage_id, allocation_id) AS object_id
-  FROM address_fault
-  WHERE defect <> 'after free'
-)
 SELECT
-  f.kernel_id, f.function_id, f.pc, p.source_line, p.call_path, f.kind, f.defect, f.target, f.storage_id, f.tensor_id,
-  f.allocation_id, c.label, c.type, element_index(f.address, t.address, t.element_bytes, t.sizes, t.strides),
-  CAST(f.address AS BIGINT) - CAST(coalesce(t.address, s.address, a.address) AS BIGINT),
-  f.lane_count, f.request_count, f.address, f.block, f.warp, f.lane_mask, coalesce(l.forward_line || ' (grad)', l.line), l.op
-FROM fault f
-JOIN launch_context l ON l.kernel_id = f.kernel_id
-LEFT JOIN access_line p ON p.function_id = f.function_id AND p.pc = f.pc
-LEFT JOIN target_context c ON c.target = f.target AND c.object_id = f.object_id
-LEFT JOIN tensor t ON t.tensor_id = f.tensor_id
-LEFT JOIN storage s ON s.storage_id = f.storage_id
-LEFT JOIN device_allocation a ON a.allocation_id = f.allocation_id
+  kernel_id, function_id, pc, source_line, call_path, kind, defect, target, storage_id, tensor_id, allocation_id, object, type,
+  element, byte_offset, lane_count, request_count, address, block, warp, lane_mask, line, op
+FROM fault_context
+WHERE source = 'address_fault' AND defect <> 'after free'

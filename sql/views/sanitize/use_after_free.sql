@@ -55,32 +55,11 @@ CREATE VIEW use_after_free (
   -- The op around the launch.
   op
 ) AS
-WITH fault AS (
-  SELECT * FROM address_fault WHERE defect = 'after free'
-), newest AS (
-  SELECT t.storage_id, max(t.tensor_id) AS tensor_id
-  FROM tensor t
-  JOIN (SELECT DISTINCT storage_id FROM fault) f ON f.storage_id = t.storage_id
-  GROUP BY t.storage_id
-), freed AS (
-  SELECT
-    f.* EXCEPT (tensor_id), n.tensor_id,
-    CASE WHEN n.tensor_id IS NOT NULL THEN 'tensor' WHEN f.storage_id IS NOT NULL THEN 'storage' ELSE 'outside any tensor' END AS target,
-    coalesce(n.tensor_id, f.storage_id, f.allocation_id) AS object_id
-  FROM fault f
-  LEFT JOIN newest n ON n.storage_id = f.storage_id
-)
 SELECT
-  f.kernel_id, f.function_id, f.pc, p.source_line, p.call_path, f.kind, f.target, f.storage_id, f.tensor_id, f.allocation_id,
-  c.label, c.type, element_index(f.address, t.address, t.element_bytes, t.sizes, t.strides),
-  CAST(f.address AS BIGINT) - CAST(coalesce(s.address, a.address) AS BIGINT), c.born_at,
-  coalesce(s.free_ordinal, a.free_ordinal),
-  CAST(l.ordinal AS BIGINT) - CAST(coalesce(s.free_ordinal, a.free_ordinal) AS BIGINT),
-  f.lane_count, f.request_count, f.address, f.block, f.warp, f.lane_mask, coalesce(l.forward_line || ' (grad)', l.line), l.op
-FROM freed f
-JOIN launch_context l ON l.kernel_id = f.kernel_id
-LEFT JOIN access_line p ON p.function_id = f.function_id AND p.pc = f.pc
-LEFT JOIN target_context c ON c.target = f.target AND c.object_id = f.object_id
-LEFT JOIN tensor t ON t.tensor_id = f.tensor_id
-LEFT JOIN storage s ON s.storage_id = f.storage_id
-LEFT JOIN device_allocation a ON a.allocation_id = f.allocation_id
+  f.kernel_id, f.function_id, f.pc, f.source_line, f.call_path, f.kind, f.target, f.storage_id, f.tensor_id, f.allocation_id,
+  f.object, f.type, f.element, f.byte_offset, f.born_at, f.free_ordinal,
+  CAST(l.ordinal AS BIGINT) - CAST(f.free_ordinal AS BIGINT), f.lane_count, f.request_count, f.address, f.block, f.warp,
+  f.lane_mask, f.line, f.op
+FROM fault_context f
+JOIN launch l ON l.kernel_id = f.kernel_id
+WHERE f.source = 'address_fault' AND f.defect = 'after free'

@@ -1,6 +1,7 @@
 -- Wrong accesses of one kind, by one instruction (or two) of one launch, to one piece of memory, with an example.
 --
--- defect: out_of_bounds, use_after_free, uninitialized_read, block_race, shared_race, overlapping_copy. Each has a view of
+-- defect: out_of_bounds, use_after_free, uninitialized_read, block_race, shared_race, overlapping_copy,
+-- reused_memory. Each has a view of
 -- its name, with its rule and more columns. What could be decided: `wrong_access_coverage`.
 CREATE VIEW wrong_access (
   -- The kind of defect.
@@ -95,3 +96,12 @@ SELECT
   'a copy of ' || CAST(size_bytes AS VARCHAR) || ' bytes overlaps its source by ' || CAST(overlap_bytes AS VARCHAR) || ' in '
     || coalesce(object, 'unknown memory')
 FROM overlapping_copy
+UNION ALL
+SELECT
+  'reused_memory', kernel_id, NULL, NULL, NULL, NULL, NULL, storage_id, NULL, NULL, object, type, NULL, byte_offset, byte_count,
+  NULL, NULL, NULL, line, op,
+  'ran on stream ' || CAST(stream_id AS VARCHAR) || ' with ' || coalesce(object, 'memory') || coalesce(' (' || type || ')', '')
+    || coalesce(', allocated at ' || born_at, '') || ', while launch ' || CAST(other_kernel_id AS VARCHAR) || coalesce(' at ' || other_line, '')
+    || ' on stream ' || CAST(other_stream_id AS VARCHAR) || ' had its memory as ' || coalesce(other_object, 'other memory')
+    || coalesce(' (' || other_type || ')', '') || coalesce(', allocated at ' || other_born_at, '')
+FROM reused_memory

@@ -13,6 +13,7 @@ mod diff;
 mod examples;
 mod export;
 mod filter;
+mod first;
 mod fleet;
 mod flight;
 mod forest;

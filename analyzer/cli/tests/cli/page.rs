@@ -237,3 +237,28 @@ fn work_by_stream_is_all_measured_work() {
                         sum(CASE WHEN kind IN ('copy', 'fill') THEN end_ns - begin_ns END) FROM gpu_activity");
     assert!(drawn.is_some() && drawn == measured, "{drawn:?} {measured:?}");
 }
+
+#[test]
+fn blocks_over_time_are_those_of_the_grids() {
+    let place = CommandFolder::new();
+    fs::copy(Path::new(TESTDATA).join("block_truth.stallmap"), place.path("blocks.stallmap")).unwrap();
+    let data = data(&page(&place, "blocks.stallmap"));
+    let mut drawn = Vec::new();
+    for launch in data["waves"].as_array().unwrap() {
+        let lanes = launch["lanes"].as_array().unwrap();
+        let numbers = |lane: &serde_json::Value| -> Vec<i64> {
+            lane[1].as_array().unwrap().iter().map(|number| number.as_i64().unwrap()).collect()
+        };
+        let mut blocks: Vec<i64> = lanes
+            .iter()
+            .flat_map(|lane| numbers(lane).chunks(4).map(|block| block[0]).collect::<Vec<_>>())
+            .collect();
+        blocks.sort_unstable();
+        assert_eq!(blocks, (0..launch["blocks"].as_i64().unwrap()).collect::<Vec<_>>());
+        let kernel = launch["name"].as_str().unwrap().split(',').next().unwrap().to_owned();
+        drawn.push((kernel, lanes.len(), blocks.len()));
+    }
+    // Kernels with the most empty slots first: each has all of its blocks, on all 132 multiprocessors.
+    let expected = [("uneven", 1056), ("even", 4524), ("tiles", 132), ("barriers", 528), ("leaving", 528)];
+    assert_eq!(drawn, expected.map(|(kernel, blocks)| (kernel.to_owned(), 132, blocks)));
+}

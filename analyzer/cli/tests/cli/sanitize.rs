@@ -30,3 +30,17 @@ snapshot!(wrong_section, ["report", TORCH, "--section", "wrong"]);
 snapshot!(block, ["block", TORCH, "5", "1"]);
 snapshot!(block_csv, ["block", TORCH, "5", "1", "--warp", "0", "--format", "csv"]);
 snapshot!(block_unknown, ["block", TORCH, "5", "10000"]);
+
+#[test]
+fn a_block_without_accesses_has_a_reason() {
+    let place = CommandFolder::new();
+    let name = "sampled_blocks.stallmap";
+    fs::copy(Path::new(TESTDATA).join("sanitize").join(name), place.path(name)).unwrap();
+    // The capture has every second block of launch 0.
+    let ran = place.run(&["block", name, "0", "5"]);
+    let reason = "the capture has accesses of 256 of the 512 blocks, the closest is block 4";
+    assert!(ran.expect_ok().stdout.contains(reason), "{}", ran.stdout);
+    let ran = place.run(&["block", name, "6", "0"]);
+    assert!(ran.expect_error(2).stderr.contains("launch 6 is not in the capture"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: the last launch is 5."), "{}", ran.stderr);
+}

@@ -9,9 +9,9 @@ use super::list::ListFormat;
 /// `stallmap block`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap block step.stallmap 7 0", "the accesses of block 0 of launch 7, in order, with elements of tensors"),
-    ("stallmap block step.stallmap 7 12 --warp 3", "those of its warp 3"),
-    ("stallmap block step.stallmap 7 0 --format csv", "for programs, with addresses and lane masks"),
+    ("stallmap block step.stallmap 1 0", "the accesses of block 0 of launch 1, in order, with elements of tensors"),
+    ("stallmap block step.stallmap 1 12 --warp 3", "those of its warp 3"),
+    ("stallmap block step.stallmap 1 0 --format csv", "for programs, with addresses and lane masks"),
 ]))]
 pub struct BlockArgs {
     /// Capture

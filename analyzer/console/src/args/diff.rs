@@ -27,6 +27,7 @@ use super::tree::share;
     ("stallmap diff main.stallmap pr.stallmap --html diff.html", "a page that opens offline, with the code of changed lines"),
     ("stallmap diff main.stallmap pr.stallmap --format github", "annotations of a GitHub workflow"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a custom gate: a query over a, b and every"),
+    ("stallmap diff before.stallmap after.stallmap --first", "the first launch and tensor at which two runs of a program differ"),
     ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "its statements, to run or to change"),
 ]))]
 pub struct DiffArgs {
@@ -61,6 +62,10 @@ pub struct DiffArgs {
     /// Tables of every part with every row, including rows without a significant difference
     #[arg(short, long)]
     pub all: bool,
+    /// The first launch and tensor at which two runs of one program differ: by launches, arguments, accesses, and the memory of
+    /// bundles. Addresses are not compared
+    #[arg(long, conflicts_with_all = ["by", "metric", "phase", "all", "html", "sql", "gates", "row_gates"])]
+    pub first: bool,
     /// Variation of a launch between repetitions, for captures with too few repeated launches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%")]
     pub spread: f64,
@@ -184,6 +189,7 @@ impl DiffArgs {
             phase: None,
             rows: 10,
             all: false,
+            first: false,
             spread: 0.05,
             force: false,
             gates: Vec::new(),

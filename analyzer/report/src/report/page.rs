@@ -23,6 +23,7 @@ mod table;
 mod timeline;
 mod warp;
 mod warps;
+mod waves;
 
 use std::path::Path;
 
@@ -125,6 +126,7 @@ async fn ahead<'a>(session: &'a Session, args: &ReportArgs) -> Outcome<SessionAs
         (queries::page::MEMORY, BINS),
         (queries::page::OBJECTS, OBJECTS),
         (queries::top::PEAK, PEAKS),
+        (queries::page::BLOCKS, waves::TIMED_LAUNCHES),
     ];
     let drawings = drawings.into_iter().chain(timeline::SPANS);
     let drawings = drawings.map(|(query, top)| (query, query.sql(&[("$top", top)])));
@@ -178,6 +180,7 @@ async fn blocks(
     blocks.extend(pictures.block(&links));
     blocks.extend(code::block(&parts, &links));
     blocks.push(stalls::block(&stalls, &links)?);
+    blocks.extend(waves::block(asker).await?);
     blocks.extend(forest::block(asker).await?);
     blocks.extend(heat::block(asker, &links).await?);
     let memory = asker.ask(queries::page::MEMORY, &[("$top", BINS)]).await?;

@@ -4,25 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use crate::craft::{TableChange, crafted};
 use crate::{answer, capture};
 use stallmap::session::Session;
 
-/// Captures of correct programs: of PyTorch, Triton and CUDA, with graphs and several ranks, and the twins of the wrong ones.
-const CORRECT: [&str; 13] = [
-    "access_truth",
-    "decode_step",
-    "finding_truth",
-    "graph_bundles",
-    "graph_replay",
-    "inference_views",
-    "known_truth",
-    "sanitize/right",
-    "sanitize/sampled_blocks",
-    "sanitize/torch_right",
-    "training_parts",
-    "transformer_step",
-    "two_ranks",
-];
+/// Captures of programs with planted defects. Every other capture is of a correct program.
+const WRONG: [&str; 2] = ["sanitize/torch", "sanitize/wrong"];
+
+/// All captures below a folder, by their paths without the extension.
+fn captures_below(folder: &Path, name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder.join(name)).unwrap() {
+        let entry = entry.unwrap();
+        let path = if name.is_empty() { String::new() } else { format!("{name}/") };
+        let path = path + &entry.file_name().into_string().unwrap();
+        match path.strip_suffix(".stallmap") {
+            Some(capture) => found.push(capture.to_owned()),
+            None if entry.file_type().unwrap().is_dir() => found.extend(captures_below(folder, &path)),
+            None => {}
+        }
+    }
+    found
+}
 
 async fn rows(name: &str, sql: &str) -> Vec<String> {
     let session = Session::open(&[(None, capture(name, Path::new("")))]).unwrap();
@@ -42,8 +45,12 @@ fn marks(program: &str, mark: &str) -> BTreeMap<String, usize> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn correct_programs_have_no_wrong_accesses() {
-    for name in CORRECT {
-        assert_eq!(rows(name, "SELECT defect, fact FROM wrong_access").await, [""; 0], "{name}");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let mut names = captures_below(&folder, "");
+    names.retain(|name| !WRONG.contains(&name.as_str()));
+    assert!(names.len() >= 35, "{names:?}");
+    for name in names {
+        assert_eq!(rows(&name, "SELECT defect, fact FROM wrong_access").await, [""; 0], "{name}");
     }
 }
 
@@ -83,4 +90,73 @@ async fn every_wrong_program_is_found_at_its_line() {
         .collect();
     assert_eq!(found, marked);
     assert_eq!(marked.len(), 12);
+}
+
+/// Launch 8 of `finding_truth` on stream 1, for a millisecond, and launch 9 on another stream or later.
+fn activities(run_id: u32, stream: u32, begin_ns: i64) -> String {
+    let row = |activity: u32, kernel: u32, stream: u32, begin_ns: i64, end_ns: i64| {
+        format!(
+            "SELECT {run_id} AS run_id, {activity} AS activity_id, 'kernel' AS kind, {kernel} AS kernel_id, NULL AS kernel_name, \
+             0 AS device_id, {stream} AS stream_id, {begin_ns} AS begin_ns, {end_ns} AS end_ns, NULL AS size_bytes, \
+             NULL AS copy_kind, NULL AS peer_device_id, NULL AS synchronization, NULL AS correlation_id, NULL AS op_id, \
+             NULL AS call_begin_ns, NULL AS call_end_ns"
+        )
+    };
+    let (first, second) =
+        (row(0, 8, 1, FIRST_BEGIN, FIRST_END), row(1, 9, stream, begin_ns, begin_ns + 9000));
+    format!("{first} UNION ALL {second}")
+}
+
+const FIRST_BEGIN: i64 = 1_795_303_011_332_714_212;
+const FIRST_END: i64 = FIRST_BEGIN + 1_000_000;
+const SECOND_BEGIN: i64 = FIRST_END - 200_000;
+
+/// Storage 15, the result of launch 8, is freed before 16, that of launch 9, is allocated.
+const FREED: &str = "CASE WHEN storage_id = 15 THEN 9 ELSE free_ordinal END AS free_ordinal, \
+    CASE WHEN storage_id = 15 THEN 1795303011333058600 ELSE free_ns END AS free_ns";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_is_reused_too_early_only_by_a_stream_that_does_not_wait() {
+    // Then the tensors of an op are the evidence.
+    let unseen = [
+        ("memory_access", "SELECT * FROM memory_access WHERE false"),
+        ("launch_run", "SELECT * REPLACE (CAST(NULL AS BIGINT UNSIGNED) AS request_count) FROM launch_run"),
+    ];
+    let moved = format!(
+        "SELECT s.* REPLACE ({FREED}, CASE WHEN storage_id = 16 THEN f.address + 1024 ELSE s.address END AS address) \
+         FROM storage s CROSS JOIN (SELECT address FROM storage WHERE storage_id = 15) f"
+    );
+    let apart = format!("SELECT * REPLACE ({FREED}) FROM storage");
+    let found = "SELECT kernel_id, stream_id, storage_id, other_kernel_id, other_stream_id, other_storage_id, byte_count, \
+                 byte_offset, late_ns, evidence FROM reused_memory";
+    let early = activities(1, 0, SECOND_BEGIN);
+    let changes = |storages| [unseen[0], unseen[1], ("storage", storages), ("gpu_activity", early.as_str())];
+    let expected = "8 | 1 | 15 | 9 | 0 | 16 | 4193280 | 1024 | 200000 | op";
+    assert_eq!(crafted("finding_truth", &changes(&moved), found).await, [expected]);
+    let first = "SELECT finding, line FROM finding WHERE finding_rank = 1";
+    let named = crafted("finding_truth", &changes(&moved), first).await;
+    assert!(named.len() == 1 && named[0].starts_with("reused_memory | finding_truth.py:"), "{named:?}");
+    // An allocator that waits for the stream gives other memory.
+    assert_eq!(crafted("finding_truth", &changes(&apart), found).await, [""; 0]);
+    // A stream that waits begins later. One stream has an order. Times of another run are of other memory.
+    for (run, stream, begin) in [(1, 0, FIRST_END), (1, 1, SECOND_BEGIN), (2, 0, SECOND_BEGIN)] {
+        let late = activities(run, stream, begin);
+        let changes: [TableChange<'_>; 4] =
+            [unseen[0], unseen[1], ("storage", &moved), ("gpu_activity", &late)];
+        assert_eq!(crafted("finding_truth", &changes, found).await, [""; 0], "{run} {stream} {begin}");
+    }
+}
+
+#[tokio::test]
+async fn copies_are_misaligned_by_the_distance_of_their_ends() {
+    let found = "SELECT size_bytes, common_bytes FROM misaligned_copy";
+    let copied = |bytes: u32| {
+        format!("SELECT * REPLACE (source + {bytes} AS source) FROM memcpy WHERE kind = 'device_to_device'")
+    };
+    for (bytes, expected) in [(0, None), (16, None), (8, Some(8)), (4, Some(4)), (6, Some(2)), (3, Some(1))] {
+        let rows = crafted("finding_truth", &[("memcpy", &copied(bytes))], found).await;
+        let common: Vec<Option<u32>> =
+            rows.iter().map(|row| row.rsplit(" | ").next().unwrap().parse().ok()).collect();
+        assert_eq!(common, expected.map(Some).into_iter().collect::<Vec<_>>(), "{bytes}");
+    }
 }

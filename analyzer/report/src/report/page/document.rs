@@ -108,13 +108,14 @@ fn policy(nonce: &str, more: &str) -> String {
 }
 
 /// The page's scripts, in order of dependency.
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     include_str!("page.js"),
     include_str!("table.js"),
     include_str!("icicle.js"),
     include_str!("heat.js"),
     include_str!("spans.js"),
     include_str!("timeline.js"),
+    include_str!("waves.js"),
 ];
 
 /// The head up to the end of the style that every page has.
