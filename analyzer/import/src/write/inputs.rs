@@ -9,7 +9,7 @@ use super::{RecordingWriter, op_id};
 /// Writes them in the order of ops.
 pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let with_inputs = writing.trace.ops.iter().enumerate();
-    let with_inputs = with_inputs.filter_map(|(place, op)| Some((op_id(place), op.inputs.as_ref()?)));
+    let with_inputs = with_inputs.filter_map(|(place, op)| Some((op_id(place), op.inputs()?)));
     writer.append_rows(with_inputs.flat_map(|(op_id, inputs)| {
         inputs.iter().map(move |input| OpInput {
             op_id,

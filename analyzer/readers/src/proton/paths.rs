@@ -75,7 +75,7 @@ impl TracePaths {
         }
         let call = TraceCall { thread: 0, begin_ns: 0, end_ns: 0 };
         let op = TraceOp::for_call(call, OpKind::Region, node.name.clone());
-        self.trace.ops.push(TraceOp { parent: outer.op, stack: outer.stack, ..op });
+        self.trace.ops.push(TraceOp { parent: outer.op.into(), stack: outer.stack.into(), ..op });
         ScopeContext { op: Some(self.trace.ops.len() - 1), ..outer }
     }
 
