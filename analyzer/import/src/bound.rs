@@ -16,6 +16,7 @@ pub(crate) fn texts(trace: &mut TraceModel) {
     });
     let shared = shared.chain(of_ops);
     let shared = shared.chain(trace.counters.iter_mut().map(|counter| &mut counter.metric));
+    let shared = shared.chain(trace.region_numbers.iter_mut().map(|number| &mut number.name));
     let shared = shared.chain(trace.samples.iter_mut().flat_map(|row| [&mut row.function, &mut row.reason]));
     for text in shared.chain(trace.pending.iter_mut().filter_map(|pending| pending.name.as_mut())) {
         if let Some(short) = cut(text) {

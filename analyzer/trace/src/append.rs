@@ -47,6 +47,10 @@ impl TraceModel {
             counter.kernel += kernels;
             counter
         }));
+        self.region_numbers.extend(other.region_numbers.into_iter().map(|mut number| {
+            number.op += ops;
+            number
+        }));
         self.pending.extend(other.pending.into_iter().map(|mut pending| {
             pending.op = pending.op.map(|op| op + ops);
             pending

@@ -38,6 +38,8 @@ pub struct TraceModel {
     pub failures: Vec<TraceFailure>,
     /// Hardware counters of kernels.
     pub counters: Vec<TraceCounter>,
+    /// Numbers that the program gave to regions.
+    pub region_numbers: Vec<RegionNumber>,
     /// Memory accesses of kernels.
     pub accesses: Vec<TraceAccess>,
     /// Cubins by their BLAKE3 hash, which is the `code` of their kernels.
@@ -363,6 +365,19 @@ pub struct TraceCounter {
     pub value: Option<f64>,
     /// Its unit.
     pub unit: String,
+}
+
+/// A number that the program gave to a region, such as its operations.
+#[derive(Debug)]
+pub struct RegionNumber {
+    /// The region, by place among the ops.
+    pub op: usize,
+    /// The number's name.
+    pub name: Rc<str>,
+    /// Its value.
+    pub value: f64,
+    /// Its unit, if known.
+    pub unit: Option<&'static str>,
 }
 
 /// The samples of one kernel as a whole.
