@@ -50,8 +50,7 @@ pub fn join_ops(trace: &mut TraceModel) {
     }
 }
 
-/// Sorts ops by time, the outer one first. Where they lie does not change while they are compared: an order of numbers takes
-/// less memory than a second list of ops.
+/// Sorts ops by time, the outer one first: their numbers first, since those take less memory than a second list of ops.
 fn sort_ops(ops: &mut [TraceOp]) {
     let mut order: Vec<u32> = (0..).take(ops.len()).collect();
     let from = |row: u32| usize::try_from(row).unwrap_or(usize::MAX);

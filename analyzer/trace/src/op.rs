@@ -57,11 +57,11 @@ pub struct TraceOp {
     pub kind: OpKind,
     /// The part of the training step.
     pub phase: Phase,
-    /// What else the source has. None for most regions.
+    /// Other parts. None for most regions.
     pub details: Option<Box<OpDetails>>,
 }
 
-/// What few sources have of an op.
+/// Parts of an op that few sources have.
 #[derive(Clone, Debug, Default)]
 pub struct OpDetails {
     /// The path of the modules around it, from the outermost to the innermost.

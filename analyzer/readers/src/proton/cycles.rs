@@ -1,7 +1,7 @@
 //! Cycles of scopes inside of kernels, which Proton's instrumentation measures: of a tree, and of a Chrome trace.
 //!
 //! A trace has one event for each scope of a warp. Its clock counts the cycles of one multiprocessor, and each block begins at
-//! the same number: spans of blocks do not compare, so that sums by scope are what is kept.
+//! the same number: spans of blocks do not compare. So a launch has the sums of its scopes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
@@ -78,7 +78,7 @@ impl KernelScopes {
     }
 
     /// The cycles of a kernel's scopes.
-    pub(super) fn of_kernel(&self, place: usize) -> &[ScopeCycles] {
+    pub(super) fn for_kernel(&self, place: usize) -> &[ScopeCycles] {
         self.by_kernel.get(&place).map_or(&[], Vec::as_slice)
     }
 }
@@ -172,11 +172,10 @@ impl WarpScope {
         Ok(event)
     }
 
-    /// The number of its launch: the writer puts launches a gap apart.
+    /// The number of its launch, as the bits of a double: the writer puts launches a gap apart.
     fn number(&self) -> Option<u64> {
         let (begin, gap) = self.begin.zip(self.gap)?;
-        let number = (begin * CYCLES_PER_UNIT / gap).floor();
-        (0.0..=MAX_EVENTS as f64).contains(&number).then_some(number as u64)
+        Some((begin * CYCLES_PER_UNIT / gap).floor().to_bits())
     }
 }
 

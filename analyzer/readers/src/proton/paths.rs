@@ -47,7 +47,7 @@ pub(super) fn trace(reading: ProtonReader) -> Outcome<TraceModel> {
     let mut contexts: Vec<ScopeContext> = Vec::with_capacity(nodes.len());
     for (place, (node, is_path)) in nodes.iter().zip(is_path).enumerate() {
         let outer = node.parent.and_then(|parent| contexts.get(parent)).copied().unwrap_or_default();
-        let numbers = scopes.of_kernel(place);
+        let numbers = scopes.for_kernel(place);
         let is_inner = scopes.is_inside(place);
         if node.launches().is_some() || (!is_inner && !numbers.is_empty()) {
             paths.launch(node, outer, numbers)?;
@@ -149,8 +149,8 @@ impl TracePaths {
         Ok(())
     }
 
-    /// Numbers of a path without launches: those of a scope are kept, others counted. The root lists names of metrics with the
-    /// value 0.
+    /// Numbers of a path without launches: those of a scope are its own, others are counted. The root lists names of
+    /// metrics with the value 0.
     fn count(&mut self, node: &ScopeNode, op: Option<usize>) {
         if let Some(op) = op {
             let numbers = node.metrics.iter().map(|(name, value)| RegionNumber {
