@@ -274,7 +274,7 @@ impl<'a> RecordingWriter<'a> {
     }
 }
 
-/// Appends rows batch by batch, so that those of a large trace are not in memory at once.
+/// Appends rows batch by batch: those of a large trace would not fit in memory at once.
 fn append_batches<R: TableRow>(
     writer: &mut CaptureWriter,
     rows: impl Iterator<Item = R>,

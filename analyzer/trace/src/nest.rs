@@ -15,7 +15,7 @@ pub struct ThreadSpan {
     pub end_ns: i64,
 }
 
-/// A row with a span, so that spans need no list of their own.
+/// A row with a span: spans need no list of their own.
 pub trait SpannedRow {
     /// Its span.
     fn span(&self) -> ThreadSpan;
