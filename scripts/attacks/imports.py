@@ -44,6 +44,7 @@ def samples(stallmap):
     found["rocprofv3"] = json.dumps(rocprof()).encode()
     found["execution trace"] = json.dumps(execution()).encode()
     found["xplane"] = xplane()
+    found["proton cycles"] = json.dumps(cycles()).encode()
     with tempfile.TemporaryDirectory() as folder:
         rocpd(pathlib.Path(folder) / "rocpd.db")
         found["rocpd"] = (pathlib.Path(folder) / "rocpd.db").read_bytes()
@@ -83,6 +84,15 @@ def xplane():
     host = message((2, "/host:CPU"), (3, message((1, 9), (2, "python3"), *calls)), *events, *stats)
     environment = message((2, "Task Environment"), *stats, (6, message((1, 1), (3, 1_795_865_630_717_919_801))))
     return message((1, device), (1, host), (1, environment))
+
+
+def cycles():
+    events = []
+    for number in range(24):
+        process = f"k Core{number % 2} CTA{number % 3} [measure in clock cycle (assume 1GHz)]"
+        events.append({"name": "load", "cat": "k", "ph": "X", "pid": process, "tid": "warp 0 (line 0)", "ts": number / 8, "dur": 0.5,
+                       "args": {"Unit": "GPU cycle", "Kernel Gap": "10000000cycle(ns)"}})
+    return {"displayTimeUnit": "ns", "traceEvents": events}
 
 
 def database(path):

@@ -133,7 +133,7 @@ fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
         StallmapCommand::Import(import) => {
             let code = stallmap_import::run(&import)?;
             if !import.no_prepare {
-                prepare::written(context, &import.output);
+                prepare::imported(context, &import.output);
             }
             Ok(code)
         }

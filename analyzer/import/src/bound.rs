@@ -10,9 +10,13 @@ use stallmap_trace::model::{TraceCall, TraceModel};
 pub(crate) fn texts(trace: &mut TraceModel) {
     let mut count = 0;
     let shared = trace.kernels.iter_mut().map(|kernel| &mut kernel.name);
-    let of_ops = trace.ops.iter_mut().flat_map(|op| std::iter::once(&mut op.name).chain(&mut op.module));
+    let of_ops = trace.ops.iter_mut().flat_map(|op| {
+        let module = op.details.as_mut().and_then(|details| details.module.as_mut());
+        std::iter::once(&mut op.name).chain(module)
+    });
     let shared = shared.chain(of_ops);
     let shared = shared.chain(trace.counters.iter_mut().map(|counter| &mut counter.metric));
+    let shared = shared.chain(trace.region_numbers.iter_mut().map(|number| &mut number.name));
     let shared = shared.chain(trace.samples.iter_mut().flat_map(|row| [&mut row.function, &mut row.reason]));
     for text in shared.chain(trace.pending.iter_mut().filter_map(|pending| pending.name.as_mut())) {
         if let Some(short) = cut(text) {
@@ -62,7 +66,7 @@ pub(crate) fn numbers(trace: &mut TraceModel) {
     }
     trace.failures.iter_mut().map(|failure| &mut failure.time_ns).for_each(&mut time);
     trace.losses.add_many(LossKind::Source, "times beyond 2^62 ns, moved there", times, None);
-    let sequences = trace.ops.iter_mut().filter_map(|op| op.sequence.as_mut());
+    let sequences = trace.ops.iter_mut().filter_map(|op| op.details.as_mut()?.sequence.as_mut());
     let calls = trace.kernels.iter_mut().filter_map(|kernel| kernel.collective.as_deref_mut());
     let sequences = sequences.chain(calls.filter_map(|call| call.sequence.as_mut()));
     let far: u64 = sequences.map(|number| moved(number, -FAR, FAR)).sum();

@@ -22,6 +22,7 @@ use stallmap_formats::input::ImportInput;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{KernelId, OpId, PystatesHash, RunId};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
@@ -33,6 +34,9 @@ use stallmap_write::{CaptureForm, CaptureWriter};
 
 pub(crate) use self::into::into;
 use self::names::NumberedNames;
+
+/// Most rows of a batch.
+const MAX_BATCH_ROWS: usize = 1 << 16;
 
 /// Writes the capture. One that fails leaves nothing.
 pub(crate) fn write(trace: &TraceModel, inputs: &[ImportInput], output: &Path) -> Outcome<()> {
@@ -78,17 +82,15 @@ impl<'a> RecordingWriter<'a> {
     fn write(&self, writer: &mut CaptureWriter, inputs: &[ImportInput]) -> Result<(), CaptureError> {
         self.runs(writer, inputs)?;
         code::write(self, writer)?;
-        writer.append_rows(
-            self.launched().map(|(place, ordinal, kernel)| self.launch(place, ordinal, kernel)),
-        )?;
-        writer.append_rows(
-            self.launched().map(|(place, ordinal, kernel)| self.launch_run(place, ordinal, kernel)),
-        )?;
+        let launches = self.launched().map(|(place, ordinal, kernel)| self.launch(place, ordinal, kernel));
+        append_batches(writer, launches)?;
+        let runs = self.launched().map(|(place, ordinal, kernel)| self.launch_run(place, ordinal, kernel));
+        append_batches(writer, runs)?;
         collective::write(self, writer)?;
         samples::write(self, writer)?;
         activity::write(self, writer)?;
         self.python(writer)?;
-        writer.append_rows((0..self.trace.ops.len()).filter_map(|place| self.op(place)))?;
+        append_batches(writer, (0..self.trace.ops.len()).filter_map(|place| self.op(place)))?;
         inputs::write(self, writer)?;
         memory::write(self, writer)?;
         access::write(self, writer)?;
@@ -122,7 +124,7 @@ impl<'a> RecordingWriter<'a> {
         let place = self.order.get(usize::try_from(kernel_id.0).unwrap_or(usize::MAX)).copied();
         let [grid_x, grid_y, grid_z] = kernel.grid.unwrap_or_default();
         let [block_x, block_y, block_z] = kernel.block.unwrap_or_default();
-        let outer = kernel.op.and_then(|op| self.trace.ops.get(op)).and_then(|op| op.stack);
+        let outer = kernel.op.and_then(|op| self.trace.ops.get(op)).and_then(|op| op.stack.get());
         let stack = kernel.stack.or(outer);
         Launch {
             kernel_id,
@@ -162,7 +164,8 @@ impl<'a> RecordingWriter<'a> {
             .processes
             .get(kernel.process)
             .is_some_and(|run| run.instrument == Instrument::Accesses);
-        let requests = kernel.requests.or_else(|| is_accesses.then(LaunchRequests::default));
+        let requests =
+            kernel.requests.as_deref().copied().or_else(|| is_accesses.then(LaunchRequests::default));
         LaunchRun {
             run_id: run_id(kernel.process),
             ordinal,
@@ -219,17 +222,17 @@ impl<'a> RecordingWriter<'a> {
             run_id: run_id(op.process),
             kind: op.kind,
             name: op.name.to_string(),
-            parent_op_id: op.parent.map(op_id),
+            parent_op_id: op.parent.get().map(op_id),
             thread_id: self.names.thread(op.process, op.call.thread).unwrap_or(0),
             begin_ns: op.call.begin_ns,
             end_ns: Some(op.call.end_ns),
             phase: op.phase,
             step: op.step,
-            sequence_number: op.sequence,
+            sequence_number: op.sequence(),
             autograd_node: None,
-            forward_op_id: op.forward.map(op_id),
-            module_path: op.module.as_ref().map(ToString::to_string),
-            pystates_hash: op.stack.and_then(|stack| self.stacks.get(stack)).copied(),
+            forward_op_id: op.forward().map(op_id),
+            module_path: op.module().map(ToString::to_string),
+            pystates_hash: op.stack.get().and_then(|stack| self.stacks.get(stack)).copied(),
         })
     }
 
@@ -268,6 +271,20 @@ impl<'a> RecordingWriter<'a> {
             value: counter.value,
             unit: counter.unit.clone(),
         }))
+    }
+}
+
+/// Appends rows batch by batch: those of a large trace would not fit in memory at once.
+fn append_batches<R: TableRow>(
+    writer: &mut CaptureWriter,
+    rows: impl Iterator<Item = R>,
+) -> Result<(), CaptureError> {
+    let mut rows = rows.peekable();
+    loop {
+        writer.append_rows(rows.by_ref().take(MAX_BATCH_ROWS))?;
+        if rows.peek().is_none() {
+            return Ok(());
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use stallmap_schema::word::{Instrument, LossKind};
 use self::instruction::TracedInstruction;
 use self::record::{TraceLine, WarpRecord};
 use crate::damage::add_damage;
-use crate::model::{LaunchRequests, TraceAccess, TraceFrame, TraceKernel, TraceModel, TraceProcess};
+use crate::model::{TraceAccess, TraceFrame, TraceKernel, TraceModel, TraceProcess};
 
 /// Most accesses of a file.
 const MAX_ACCESSES: usize = 20_000_000;
@@ -162,7 +162,7 @@ impl CutracerReader {
         let place = place?;
         let found = self.rows(place, record);
         let kernel = self.trace.kernels.get_mut(place);
-        let requests = kernel.map(|kernel| kernel.requests.get_or_insert_with(LaunchRequests::default));
+        let requests = kernel.map(|kernel| kernel.requests.get_or_insert_default());
         match (found, requests) {
             (Ok(rows), Some(requests)) => {
                 requests.rows += 1;

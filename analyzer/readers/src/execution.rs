@@ -9,7 +9,7 @@ use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
-use crate::model::{TraceCall, TraceLosses, TraceModel, TraceOp, TraceProcess};
+use crate::model::{OpDetails, TraceCall, TraceLosses, TraceModel, TraceOp, TraceProcess};
 
 /// Most nodes of a trace.
 const MAX_NODES: usize = 50_000_000;
@@ -209,14 +209,14 @@ fn op(node: &TraceNode, places: &HashMap<i64, usize>, ops: &[TraceOp]) -> TraceO
     let phase = outer.filter(|phase| *phase != Phase::Forward).unwrap_or_else(|| phase(node));
     let call = TraceCall { thread: node.thread.unwrap_or(0).unsigned_abs(), begin_ns: 0, end_ns: 0 };
     let kind = if node.scope == Some(USER_SCOPE) { OpKind::Region } else { OpKind::Torch };
-    TraceOp {
-        parent,
-        phase,
+    let details = OpDetails {
         sequence: node.sequence.filter(|sequence| *sequence >= 0),
-        forward: place(node.forward).filter(|_| phase == Phase::Backward),
+        forward: place(node.forward).filter(|_| phase == Phase::Backward).into(),
         record: node.record.filter(|record| *record > 0),
-        ..TraceOp::for_call(call, kind, overload(node))
-    }
+        ..OpDetails::default()
+    };
+    TraceOp { parent: parent.into(), phase, ..TraceOp::for_call(call, kind, overload(node)) }
+        .with_details(details)
 }
 
 fn phase(node: &TraceNode) -> Phase {
@@ -241,16 +241,16 @@ fn overload(node: &TraceNode) -> String {
 /// The profiler numbers ops from one in each of its iterations, so equal numbers and names can be of different ones. Where
 /// both sides have autograd's sequence numbers, and none is equal, nothing is joined.
 pub(crate) fn join(mut trace: TraceModel, execution: TraceModel) -> TraceModel {
-    let recorded = execution.ops.iter().filter_map(|op| Some((op.record?, op)));
+    let recorded = execution.ops.iter().filter_map(|op| Some((op.record()?, op)));
     let by_record: HashMap<i64, &TraceOp> = recorded.collect();
     let partner = |op: &TraceOp| {
-        op.record.and_then(|record| by_record.get(&record)).copied().filter(|other| is_same(op, other))
+        op.record().and_then(|record| by_record.get(&record)).copied().filter(|other| is_same(op, other))
     };
     let pairs: Vec<(usize, &TraceOp)> =
         trace.ops.iter().enumerate().filter_map(|(place, op)| Some((place, partner(op)?))).collect();
     let agrees = |(place, other): &(usize, &TraceOp)| {
-        let own = trace.ops.get(*place).and_then(|op| op.sequence);
-        own.zip(other.sequence).map(|(own, other)| own == other)
+        let own = trace.ops.get(*place).and_then(TraceOp::sequence);
+        own.zip(other.sequence()).map(|(own, other)| own == other)
     };
     let (equal, different): (Vec<bool>, Vec<bool>) =
         pairs.iter().filter_map(agrees).partition(|equal| *equal);
@@ -261,7 +261,8 @@ pub(crate) fn join(mut trace: TraceModel, execution: TraceModel) -> TraceModel {
     for (place, other) in pairs {
         let Some(op) = trace.ops.get_mut(place) else { continue };
         op.name.clone_from(&other.name);
-        op.sequence = op.sequence.or(other.sequence);
+        let details = op.details_mut();
+        details.sequence = details.sequence.or(other.sequence());
     }
     let (ops, nodes) = (trace.ops.len() as u64, execution.ops.len() as u64);
     trace.facts.extend(execution.facts);

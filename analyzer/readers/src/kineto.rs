@@ -32,7 +32,8 @@ use self::owner::TraceOwners;
 use self::stacks::FrameFunctions;
 use crate::join::phase;
 use crate::model::{
-    InputValue, TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp, UnmatchedCall,
+    InputValue, OpDetails, TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp,
+    UnmatchedCall,
 };
 
 /// Events of a trace. They take up to 4 GiB of memory.
@@ -353,15 +354,15 @@ impl KinetoReader {
         let EventArguments { sequence, record, external, inputs, collective, .. } = event.arguments;
         let (inputs, cut) = inputs.values();
         self.left.long_inputs += cut;
-        self.trace.ops.push(TraceOp {
-            process,
-            phase,
+        let details = OpDetails {
             sequence,
             record: record.or(external),
             inputs: (!inputs.is_empty()).then(|| shared(&mut self.inputs, inputs)),
             collective: collective.map(|arguments| arguments.call().into()),
-            ..TraceOp::for_call(call, kind, name)
-        });
+            ..OpDetails::default()
+        };
+        let op = TraceOp { process, phase, ..TraceOp::for_call(call, kind, name) };
+        self.trace.ops.push(op.with_details(details));
     }
 }
 

@@ -79,6 +79,7 @@ fn read_json(input: &ImportInput) -> Outcome<TraceModel> {
         Some("nodes") => execution::read(&mut json),
         Some("rocprofiler-sdk-tool") => rocprof::read(&mut json),
         Some("entries") => operators::correlation::read(&mut json),
+        Some(_) if proton::cycles::is_trace(input)? => proton::cycles::read_trace(&mut json),
         Some(_) => kineto::read(&mut json),
         None => {
             if let Some(layers) = operators::layers::read(&mut json)? {

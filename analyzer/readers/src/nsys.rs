@@ -5,7 +5,7 @@ pub(crate) mod database;
 mod folder;
 mod range;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -23,6 +23,8 @@ use crate::model::{TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceMode
 const RANGES: [i64; 2] = [59, 60];
 /// Most rows of one table that are read.
 const MAX_ROWS: u64 = 200_000_000;
+/// Most names of ranges that equal ones share.
+const MAX_SHARED_NAMES: usize = 1 << 20;
 
 /// The tables of a report.
 enum ReportTables {
@@ -73,6 +75,8 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     reading.kernels()?;
     let graphs = reading.graphs()?;
     reading.works()?;
+    // Ranges take the most memory.
+    reading.calls = HashMap::new();
     reading.ranges()?;
     reading.devices()?;
     if reading.trace.works.is_empty() && reading.trace.ops.is_empty() {
@@ -264,6 +268,7 @@ impl NsysReader {
 
     fn ranges(&mut self) -> Outcome<()> {
         let Self { tables, trace, texts, processes, .. } = self;
+        let mut names: HashSet<Rc<str>> = HashSet::new();
         let columns = ["start", "end", "eventType", "globalTid", "text", "textId", "endGlobalTid"];
         tables.rows("NVTX_EVENTS", &columns, |row| {
             let kind = row.integer(2).unwrap_or(0);
@@ -278,11 +283,16 @@ impl NsysReader {
                 trace.losses.add(LossKind::Source, "NVTX ranges without begin, end or thread", None);
                 return;
             };
-            let named = row.integer(5).and_then(|id| texts.get(&id)).map(ToString::to_string);
-            let name = row.text(4).map(str::to_owned).or(named);
-            let name = name.unwrap_or_else(|| "(unnamed range)".to_owned());
+            let named = row.integer(5).and_then(|id| texts.get(&id)).map(|name| &**name);
+            let name = row.text(4).or(named).unwrap_or("(unnamed range)");
             let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) };
-            let op = range::op(call, &name);
+            let mut op = range::op(call, name);
+            // Millions of ranges have few names.
+            if let Some(known) = names.get(&op.name) {
+                op.name = Rc::clone(known);
+            } else if names.len() < MAX_SHARED_NAMES {
+                names.insert(Rc::clone(&op.name));
+            }
             trace.ops.push(TraceOp { process: Self::process(processes, process_number(thread)), ..op });
         })?;
         Ok(())

@@ -215,7 +215,11 @@ impl OperatorReader {
 fn named_op(trace: &mut TraceModel, name: String, parent: Option<usize>) -> usize {
     let place = trace.ops.len();
     let call = TraceCall { thread: place as u64, begin_ns: 0, end_ns: 0 };
-    trace.ops.push(TraceOp { parent, phase: Phase::Forward, ..TraceOp::for_call(call, OpKind::Torch, name) });
+    trace.ops.push(TraceOp {
+        parent: parent.into(),
+        phase: Phase::Forward,
+        ..TraceOp::for_call(call, OpKind::Torch, name)
+    });
     place
 }
 
@@ -224,7 +228,7 @@ fn span_ops(trace: &mut TraceModel) {
     let mut extents: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
     for kernel in &trace.kernels {
         let (Some(op), Some((begin, end))) = (kernel.op, kernel.time_ns) else { continue };
-        for op in [Some(op), trace.ops.get(op).and_then(|op| op.parent)].into_iter().flatten() {
+        for op in [Some(op), trace.ops.get(op).and_then(|op| op.parent.get())].into_iter().flatten() {
             let extent = extents.entry(op).or_insert((begin, end));
             *extent = (extent.0.min(begin), extent.1.max(end));
         }

@@ -3,6 +3,7 @@
 //! A path has a number of launches and the sum of their times. Each launch becomes a row with its share of the sum, in
 //! whole nanoseconds: numbers, sums and means are those of the profile, and a loss counts the launches without an own time.
 
+pub(crate) mod cycles;
 mod paths;
 
 use std::io::Read;
@@ -31,6 +32,9 @@ struct ScopeNode {
     /// The sum of their times.
     time_ns: Option<i64>,
     device: Option<i32>,
+    /// Cycles of a scope inside of a kernel: of all its warps, and of one.
+    cycles: Option<f64>,
+    normalized_cycles: Option<f64>,
     /// Other metrics that are numbers.
     metrics: Vec<(Rc<str>, f64)>,
 }
@@ -49,8 +53,6 @@ impl ScopeNode {
 struct ProtonReader {
     nodes: Vec<ScopeNode>,
     devices: Vec<TraceDevice>,
-    /// Scopes inside of kernels, measured in cycles.
-    cycles: u64,
     losses: TraceLosses,
 }
 
@@ -64,25 +66,13 @@ pub(crate) fn read_packed(input: &ImportInput) -> Outcome<TraceModel> {
 pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
     let mut reading = ProtonReader::default();
     json.document(|json| reading.roots(json))?;
-    let cycles = reading.cycles;
     let trace = paths::trace(reading)?;
     if !trace.kernels.is_empty() {
         return Ok(trace);
     }
     let path = json.path().display();
-    Err(if cycles > 0 {
-        let message = format!(
-            "`{path}` is a profile of Proton with cycles of {cycles} scopes inside of kernels, and without launches"
-        );
-        CommandFailure::message(IO, message).hint(
-            "profile the kernels, too: `proton.start(\"profile\")` without the backend `instrumentation`"
-                .to_owned(),
-        )
-    } else {
-        CommandFailure::message(IO, format!("`{path}` has no kernels")).hint(
-            "stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`".to_owned(),
-        )
-    })
+    Err(CommandFailure::message(IO, format!("`{path}` has no kernels"))
+        .hint("stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`".to_owned()))
 }
 
 impl ProtonReader {
@@ -137,9 +127,12 @@ impl ProtonReader {
         }
         match metric {
             "cycles" | "normalized_cycles" => {
-                self.cycles += u64::from(metric == "cycles");
-                self.losses.add(LossKind::Source, "cycles of scopes inside of kernels", None);
-                json.skip()?;
+                let value = json.scalar()?.and_then(|text| text.parse().ok());
+                let value = value.filter(|value: &f64| value.is_finite());
+                let is_sum = metric == "cycles";
+                self.change(place, |node| {
+                    *(if is_sum { &mut node.cycles } else { &mut node.normalized_cycles }) = value;
+                });
             }
             "time (ns)" => {
                 let time_ns = json.integer()?;

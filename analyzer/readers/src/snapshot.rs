@@ -195,7 +195,7 @@ impl SnapshotReader<'_> {
     fn allocation(&mut self, event: PickleValue, name: &'static str, time_ns: i64) -> Option<usize> {
         let stack = self.stack(self.pickle.get(event, "frames"))?;
         let call = TraceCall { thread: 0, begin_ns: time_ns, end_ns: time_ns };
-        self.trace.ops.push(TraceOp { stack: Some(stack), ..TraceOp::for_call(call, OpKind::Torch, name) });
+        self.trace.ops.push(TraceOp { stack: stack.into(), ..TraceOp::for_call(call, OpKind::Torch, name) });
         Some(self.trace.ops.len() - 1)
     }
 

@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::input::ImportInput;
-use stallmap_formats::proto::ProtoValue;
+use stallmap_formats::proto::{ProtoReader, ProtoValue};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use self::plane::{PlaneEvents, StatValue, TracePlane};
@@ -85,7 +85,15 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     if let Err(error) = result {
         reader.damage.add(format!("byte {}: {error}", bytes.len()));
     }
-    reader.space(&bytes);
+    let compiled = reader.space(&bytes);
+    // The joins need the modules only.
+    drop(bytes);
+    let mut planes = Vec::new();
+    for plane in &compiled {
+        // Damage was counted when all planes were read.
+        planes.push(TracePlane::read(ProtoReader::new(plane, 0), &mut SpaceDamage::default()));
+    }
+    reader.finish(&ModuleTable::from_planes(&planes));
     if reader.events > MAX_EVENTS {
         return wrong(format!("`{path}` has more than {MAX_EVENTS} events"), "profile fewer steps");
     }
@@ -101,13 +109,15 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
 }
 
 impl SpaceReader {
-    /// Reads a space.
-    fn space(&mut self, bytes: &[u8]) {
+    /// Reads a space. Returns its planes of compiled modules.
+    fn space(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut planes = Vec::new();
         let mut warnings = 0;
         for field in space::fields(bytes, &mut self.damage) {
             match field {
-                (1, ProtoValue::Message(plane)) => planes.push(TracePlane::read(plane, &mut self.damage)),
+                (1, ProtoValue::Message(plane)) => {
+                    planes.push((TracePlane::read(plane, &mut self.damage), plane.bytes));
+                }
                 (2 | 3, ProtoValue::Message(_)) => warnings += 1,
                 (4, ProtoValue::Message(host)) => {
                     self.trace.facts.insert("xprof.host".to_owned(), host.text());
@@ -117,10 +127,10 @@ impl SpaceReader {
         }
         let losses = &mut self.trace.losses;
         losses.add_many(LossKind::Source, "errors and warnings of the profiler", warnings, None);
-        for plane in &planes {
+        for (plane, _) in &planes {
             self.head(plane);
         }
-        for plane in &planes {
+        for (plane, _) in &planes {
             if let Some(ordinal) = plane.gpu() {
                 self.device(plane, ordinal);
             } else if plane.name == "/host:CPU" {
@@ -130,8 +140,8 @@ impl SpaceReader {
                 self.trace.losses.add_many(LossKind::Source, &reason, plane.event_count(), None);
             }
         }
-        let modules = ModuleTable::from_planes(&planes);
-        self.finish(&modules);
+        let compiled = planes.iter().filter(|(plane, _)| plane.name == program::PLANE);
+        compiled.map(|(_, bytes)| bytes.to_vec()).collect()
     }
 
     /// Facts that planes have about the profile: its begin, its process, versions.

@@ -1,6 +1,6 @@
 //! Recordings as one: a file with several documents, or files of several processes.
 
-use crate::model::{TraceModel, TraceOp};
+use crate::model::TraceModel;
 
 impl TraceModel {
     /// Adds a recording of the same source, with times of the same clock. Processes of equal number and rank are one.
@@ -16,12 +16,7 @@ impl TraceModel {
         self.stacks.extend(other.stacks.into_iter().map(moved));
         self.ops.extend(other.ops.into_iter().map(|mut op| {
             process(&mut op.process);
-            TraceOp {
-                parent: op.parent.map(|op| op + ops),
-                forward: op.forward.map(|op| op + ops),
-                stack: op.stack.map(|stack| stack + stacks),
-                ..op
-            }
+            op.moved(ops, stacks)
         }));
         self.kernels.extend(other.kernels.into_iter().map(|mut kernel| {
             process(&mut kernel.process);
@@ -51,6 +46,10 @@ impl TraceModel {
         self.counters.extend(other.counters.into_iter().map(|mut counter| {
             counter.kernel += kernels;
             counter
+        }));
+        self.region_numbers.extend(other.region_numbers.into_iter().map(|mut number| {
+            number.op += ops;
+            number
         }));
         self.pending.extend(other.pending.into_iter().map(|mut pending| {
             pending.op = pending.op.map(|op| op + ops);

@@ -72,8 +72,9 @@ pub fn find_collectives(trace: &mut TraceModel) {
             continue;
         }
         if kernel.collective.is_none() && named.is_some() {
-            let mut outer = std::iter::successors(kernel.op, |op| ops.get(*op)?.parent).take(MAX_OUTER_OPS);
-            kernel.collective = outer.find_map(|op| ops.get(op)?.collective.clone());
+            let mut outer =
+                std::iter::successors(kernel.op, |op| ops.get(*op)?.parent.get()).take(MAX_OUTER_OPS);
+            kernel.collective = outer.find_map(|op| ops.get(op)?.collective().cloned().map(Box::new));
         }
         if let Some(kind) = named {
             let call = kernel.collective.get_or_insert_with(|| Box::new(CollectiveCall::from_kind(kind)));

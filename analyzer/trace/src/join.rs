@@ -1,10 +1,11 @@
 //! Ops joined by their spans: the ops around them, and the kernels that they launch.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use stallmap_schema::word::Phase;
 
-use crate::model::{TraceCall, TraceModel};
+use crate::model::{TraceCall, TraceModel, TraceOp};
 use crate::nest::{ThreadSpan, enclosing, parents};
 
 /// The span of a call.
@@ -16,10 +17,9 @@ pub fn span(call: TraceCall) -> ThreadSpan {
 ///
 /// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
 pub fn join_ops(trace: &mut TraceModel) {
-    trace.ops.sort_by_key(|op| (op.call.begin_ns, std::cmp::Reverse(op.call.end_ns), op.call.thread));
-    let spans: Vec<ThreadSpan> = trace.ops.iter().map(|op| span(op.call)).collect();
-    for (place, parent) in parents(&spans).into_iter().enumerate() {
-        let outer = parent.and_then(|parent| trace.ops.get(parent)).map(|op| op.phase);
+    sort_ops(&mut trace.ops);
+    for (place, parent) in parents(&trace.ops).into_iter().enumerate() {
+        let outer = parent.get().and_then(|parent| trace.ops.get(parent)).map(|op| op.phase);
         if let Some(op) = trace.ops.get_mut(place) {
             op.parent = parent;
             // Whatever runs inside of backward or of the optimizer belongs to it.
@@ -29,12 +29,15 @@ pub fn join_ops(trace: &mut TraceModel) {
     }
     let mut forward: HashMap<i64, usize> = HashMap::new();
     for (place, op) in trace.ops.iter().enumerate() {
-        if let (Some(sequence), Phase::Forward) = (op.sequence, op.phase) {
+        if let (Some(sequence), Phase::Forward) = (op.sequence(), op.phase) {
             forward.entry(sequence).or_insert(place);
         }
     }
     for op in trace.ops.iter_mut().filter(|op| op.phase == Phase::Backward) {
-        op.forward = op.sequence.and_then(|sequence| forward.get(&sequence)).copied();
+        if let Some(details) = &mut op.details {
+            let found = details.sequence.and_then(|sequence| forward.get(&sequence));
+            details.forward = found.copied().into();
+        }
     }
     let kernels = trace.kernels.iter_mut().map(|kernel| (kernel.call, &mut kernel.op));
     let works = trace.works.iter_mut().map(|work| (work.call, &mut work.op));
@@ -42,8 +45,29 @@ pub fn join_ops(trace: &mut TraceModel) {
     let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
     let (points, slots): (Vec<ThreadSpan>, Vec<&mut Option<usize>>) =
         called.map(|(call, op)| (point(call), op)).unzip();
-    for (slot, op) in slots.into_iter().zip(enclosing(&spans, &points)) {
-        *slot = op;
+    for (slot, op) in slots.into_iter().zip(enclosing(&trace.ops, &points)) {
+        *slot = op.get();
+    }
+}
+
+/// Sorts ops by time, the outer one first: their numbers first, since those take less memory than a second list of ops.
+fn sort_ops(ops: &mut [TraceOp]) {
+    let mut order: Vec<u32> = (0..).take(ops.len()).collect();
+    let from = |row: u32| usize::try_from(row).unwrap_or(usize::MAX);
+    order.sort_by_key(|row| {
+        ops.get(from(*row)).map(|op| (op.call.begin_ns, Reverse(op.call.end_ns), op.call.thread))
+    });
+    for start in 0..ops.len() {
+        let mut place = start;
+        // Each cycle of moves ends where it began. Rows that are done are their own source.
+        while let Some(source) = order.get_mut(place) {
+            let next = from(std::mem::replace(source, u32::try_from(place).unwrap_or(u32::MAX)));
+            if next == start || next == place || next >= ops.len() {
+                break;
+            }
+            ops.swap(place, next);
+            place = next;
+        }
     }
 }
 
@@ -120,5 +144,32 @@ pub(crate) fn shift_processes(trace: &mut TraceModel, base_ns: i64, is_shifted: 
     }
     for failure in trace.failures.iter_mut().filter(|failure| is_shifted(failure.process)) {
         add(&mut failure.time_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap_schema::word::OpKind;
+
+    use super::*;
+
+    #[test]
+    fn ops_are_sorted_as_a_stable_sort_does() {
+        let mut state = 7_u64;
+        let mut random = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            i64::try_from((state >> 33) % most).unwrap()
+        };
+        let mut ops: Vec<TraceOp> = Vec::new();
+        for number in 0..1000 {
+            let begin_ns = random(50);
+            let call = TraceCall { thread: 1, begin_ns, end_ns: begin_ns + random(5) };
+            ops.push(TraceOp::for_call(call, OpKind::Region, number.to_string()));
+        }
+        let names = |ops: &[TraceOp]| ops.iter().map(|op| op.name.to_string()).collect::<Vec<_>>();
+        let mut calls: Vec<(TraceCall, String)> = ops.iter().map(|op| op.call).zip(names(&ops)).collect();
+        calls.sort_by_key(|(call, _)| (call.begin_ns, Reverse(call.end_ns)));
+        sort_ops(&mut ops);
+        assert_eq!(names(&ops), calls.into_iter().map(|(_, name)| name).collect::<Vec<_>>());
     }
 }

@@ -10,4 +10,5 @@ pub mod loss;
 pub mod model;
 pub mod name;
 pub mod nest;
+mod op;
 pub mod rank_match;

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use stallmap_schema::word::{
-    AccessKind, ActivityKind, CopyKind, Instrument, OpKind, Phase, Space, SynchronizationKind,
-};
+use stallmap_schema::word::{AccessKind, ActivityKind, CopyKind, Instrument, Space, SynchronizationKind};
 
 pub use crate::collective::CollectiveCall;
 pub use crate::loss::{ABSENT, TraceLosses};
+pub use crate::op::{InputValue, OpDetails, RowLink, TraceOp};
 
 /// A recording.
 #[derive(Debug, Default)]
@@ -39,6 +38,8 @@ pub struct TraceModel {
     pub failures: Vec<TraceFailure>,
     /// Hardware counters of kernels.
     pub counters: Vec<TraceCounter>,
+    /// Numbers that the program gave to regions.
+    pub region_numbers: Vec<RegionNumber>,
     /// Memory accesses of kernels.
     pub accesses: Vec<TraceAccess>,
     /// Cubins by their BLAKE3 hash, which is the `code` of their kernels.
@@ -161,7 +162,7 @@ pub struct TraceKernel {
     /// The source's identity of its code. None if the source has names only.
     pub code: Option<Rc<str>>,
     /// Its requests. None if the source has no accesses of it.
-    pub requests: Option<LaunchRequests>,
+    pub requests: Option<Box<LaunchRequests>>,
     /// Its arguments as a collective. None if it is not one.
     pub collective: Option<Box<CollectiveCall>>,
 }
@@ -287,78 +288,6 @@ impl TraceActivity {
     }
 }
 
-/// An op or a region.
-#[derive(Debug)]
-pub struct TraceOp {
-    /// Its process, by place.
-    pub process: usize,
-    /// The call.
-    pub call: TraceCall,
-    /// Its kind.
-    pub kind: OpKind,
-    /// Its name.
-    pub name: Rc<str>,
-    /// The op around it, by place.
-    pub parent: Option<usize>,
-    /// The part of the training step.
-    pub phase: Phase,
-    /// The training step, numbered from 0.
-    pub step: u32,
-    /// The path of the modules around it, from the outermost to the innermost.
-    pub module: Option<Rc<str>>,
-    /// Autograd's sequence number.
-    pub sequence: Option<i64>,
-    /// In backward, the forward op, by place.
-    pub forward: Option<usize>,
-    /// Its Python stack, by place.
-    pub stack: Option<usize>,
-    /// PyTorch's number of the call, which its profiler and its execution traces share.
-    pub record: Option<i64>,
-    /// Its inputs, which calls of equal shapes share. None if the source does not have them.
-    pub inputs: Option<Rc<[InputValue]>>,
-    /// Its arguments as a collective. None if it is not one.
-    pub collective: Option<Box<CollectiveCall>>,
-}
-
-/// An input of an op.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct InputValue {
-    /// Position among the inputs.
-    pub position: u32,
-    /// Position in a list of tensors.
-    pub element: u32,
-    /// The element type of a tensor, as PyTorch names it.
-    pub dtype: Option<String>,
-    /// Elements in each dimension of a tensor.
-    pub sizes: Vec<i64>,
-    /// Elements between neighbours in each dimension. Empty if the source does not have them.
-    pub strides: Vec<i64>,
-    /// The value of another input, as the source writes it.
-    pub value: Option<String>,
-}
-
-impl TraceOp {
-    /// An op of which nothing but its call and its name are known.
-    pub fn for_call(call: TraceCall, kind: OpKind, name: impl Into<Rc<str>>) -> Self {
-        Self {
-            process: 0,
-            call,
-            kind,
-            name: name.into(),
-            parent: None,
-            phase: Phase::Other,
-            step: 0,
-            module: None,
-            sequence: None,
-            forward: None,
-            stack: None,
-            record: None,
-            inputs: None,
-            collective: None,
-        }
-    }
-}
-
 /// A frame of a Python stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TraceFrame {
@@ -436,6 +365,19 @@ pub struct TraceCounter {
     pub value: Option<f64>,
     /// Its unit.
     pub unit: String,
+}
+
+/// A number that the program gave to a region, such as its operations.
+#[derive(Debug)]
+pub struct RegionNumber {
+    /// The region, by place among the ops.
+    pub op: usize,
+    /// The number's name.
+    pub name: Rc<str>,
+    /// Its value.
+    pub value: f64,
+    /// Its unit, if known.
+    pub unit: Option<&'static str>,
 }
 
 /// The samples of one kernel as a whole.

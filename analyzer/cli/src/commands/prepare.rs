@@ -18,7 +18,10 @@ use stallmap_console::output;
 use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_report::report;
+use stallmap_schema::capture::reader::CaptureReader;
 
+/// Most rows of a capture in which import stores rows of views: with more, these take longer than the import.
+const MAX_IMPORTED_ROWS: u64 = 2_000_000;
 /// Time after which rows are not stored in a capture that was just written.
 const MAX_TIME: Duration = Duration::from_mins(10);
 
@@ -51,6 +54,22 @@ pub(super) fn run(context: &CommandContext, args: &PrepareArgs) -> Outcome {
         }
     }
     Ok(code)
+}
+
+/// Stores rows of views in a capture that was just imported, unless it is large.
+pub(super) fn imported(context: &CommandContext, capture: &Path) {
+    let rows = CaptureReader::open(capture)
+        .map(|reader| reader.manifest().tables.iter().map(|table| table.rows).fold(0, u64::saturating_add));
+    // A capture that cannot be opened is for the other to explain.
+    if rows.is_ok_and(|rows| rows > MAX_IMPORTED_ROWS) {
+        output::note(format_args!(
+            "no rows of views are stored in a capture with more than {} rows: `stallmap prepare --in-place {}` stores them",
+            grouped(MAX_IMPORTED_ROWS.into()),
+            output::path(capture)
+        ));
+        return;
+    }
+    written(context, capture);
 }
 
 /// Stores rows of views in a capture that was just written. A failure is a warning: the capture is complete without them.

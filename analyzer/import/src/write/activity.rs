@@ -7,7 +7,7 @@ use stallmap_schema::word::ActivityKind;
 use stallmap_trace::model::{TraceActivity, TraceKernel};
 use stallmap_write::CaptureWriter;
 
-use super::{RecordingWriter, op_id, run_id};
+use super::{RecordingWriter, append_batches, op_id, run_id};
 
 /// A piece of work: a launch, or something else.
 enum ActivityPiece<'a> {
@@ -33,7 +33,7 @@ impl ActivityPiece<'_> {
 
 /// Writes all work in the order of time, run after run.
 pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-    writer.append_rows(rows(writing))
+    append_batches(writer, rows(writing).into_iter())
 }
 
 /// All work in the order of time, run after run.

@@ -1,7 +1,7 @@
-//! Inputs of ops: shapes, types and values.
+//! Inputs of ops: shapes, types and values. Numbers of regions.
 
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::tables::tensor::OpInput;
+use stallmap_schema::tables::tensor::{OpInput, OpMetric};
 use stallmap_write::CaptureWriter;
 
 use super::{RecordingWriter, op_id};
@@ -9,7 +9,7 @@ use super::{RecordingWriter, op_id};
 /// Writes them in the order of ops.
 pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let with_inputs = writing.trace.ops.iter().enumerate();
-    let with_inputs = with_inputs.filter_map(|(place, op)| Some((op_id(place), op.inputs.as_ref()?)));
+    let with_inputs = with_inputs.filter_map(|(place, op)| Some((op_id(place), op.inputs()?)));
     writer.append_rows(with_inputs.flat_map(|(op_id, inputs)| {
         inputs.iter().map(move |input| OpInput {
             op_id,
@@ -20,5 +20,19 @@ pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -
             strides: input.strides.clone(),
             value: input.value.clone(),
         })
-    }))
+    }))?;
+    let mut numbers: Vec<OpMetric> = writing
+        .trace
+        .region_numbers
+        .iter()
+        .map(|number| OpMetric {
+            op_id: op_id(number.op),
+            name: number.name.to_string(),
+            value: number.value,
+            unit: number.unit.map(str::to_owned),
+        })
+        .collect();
+    numbers.sort_by(|a, b| (a.op_id, &a.name).cmp(&(b.op_id, &b.name)));
+    numbers.dedup_by(|a, b| (a.op_id, &a.name) == (b.op_id, &b.name));
+    writer.append_rows(numbers)
 }

@@ -1,6 +1,7 @@
 //! Identities and numbers of names: functions, frames, threads, streams.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
 use std::rc::Rc;
 
 use stallmap_schema::hash;
@@ -88,26 +89,26 @@ impl NumberedNames {
         let calls = trace.ops.iter().map(|op| (op.process, op.call));
         let calls =
             calls.chain(trace.kernels.iter().filter_map(|kernel| Some((kernel.process, kernel.call?))));
-        let mut seen: Vec<_> = calls.map(|(process, call)| (process, call.begin_ns, call.thread)).collect();
-        seen.sort_unstable();
+        let calls = calls.map(|(process, call)| ((process, call.thread), call.begin_ns));
+        let mut seen: Vec<_> = firsts(calls);
+        seen.sort_unstable_by_key(|((process, thread), begin)| (*process, *begin, *thread));
         let mut next: HashMap<usize, u32> = HashMap::new();
-        for (process, _, thread) in seen {
+        for ((process, thread), _) in seen {
             self.threads.entry((process, thread)).or_insert_with(|| take(&mut next, process));
         }
         let kernels = trace.kernels.iter().map(|kernel| {
             let begin = kernel.time_ns.map_or(kernel.called_ns(), |(begin, _)| begin);
-            (kernel.process, begin, kernel.device, kernel.stream)
+            ((kernel.process, kernel.device, kernel.stream), begin)
         });
-        let works = trace
-            .works
-            .iter()
-            .filter_map(|work| Some((work.process, work.begin_ns, work.device.unwrap_or(-1), work.stream?)));
-        let mut seen: Vec<_> = kernels.chain(works).collect();
-        seen.sort_unstable();
-        let large = seen.iter().filter(|(.., stream)| u32::try_from(*stream).is_err());
-        let large: HashSet<usize> = large.map(|(process, ..)| *process).collect();
+        let works = trace.works.iter().filter_map(|work| {
+            Some(((work.process, work.device.unwrap_or(-1), work.stream?), work.begin_ns))
+        });
+        let mut seen: Vec<_> = firsts(kernels.chain(works));
+        seen.sort_unstable_by_key(|((process, device, stream), begin)| (*process, *begin, *device, *stream));
+        let large = seen.iter().filter(|((.., stream), _)| u32::try_from(*stream).is_err());
+        let large: HashSet<usize> = large.map(|((process, ..), _)| *process).collect();
         let mut next: HashMap<usize, u32> = HashMap::new();
-        for (process, _, device, stream) in seen {
+        for ((process, device, stream), _) in seen {
             // Streams of some sources are addresses: these are numbered.
             let own = u32::try_from(stream).ok().filter(|_| !large.contains(&process));
             let number = || own.unwrap_or_else(|| take(&mut next, process));
@@ -119,6 +120,15 @@ impl NumberedNames {
 /// The name of a kernel and the identity of its code.
 pub(super) fn code(kernel: &TraceKernel) -> SourceFunction {
     (kernel.name.clone(), kernel.code.clone().unwrap_or_default())
+}
+
+/// Each key with the first of its times.
+fn firsts<K: Eq + Hash>(times: impl Iterator<Item = (K, i64)>) -> Vec<(K, i64)> {
+    let mut found: HashMap<K, i64> = HashMap::new();
+    for (key, time) in times {
+        found.entry(key).and_modify(|first| *first = time.min(*first)).or_insert(time);
+    }
+    found.into_iter().collect()
 }
 
 /// The next number of a process.

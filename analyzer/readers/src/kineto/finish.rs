@@ -102,11 +102,12 @@ impl KinetoReader {
         self.left.calls = self.left.calls.saturating_sub(launching.len() as u64);
         self.launches.retain(|(process, number, _)| !seen.contains(&(*process, *number)));
         self.launches.sort_by_key(|(.., pending)| pending.call.begin_ns);
-        let spans: Vec<ThreadSpan> = self.trace.ops.iter().map(|op| span(op.call)).collect();
         let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
         let points: Vec<ThreadSpan> = self.launches.iter().map(|(.., pending)| point(pending.call)).collect();
-        let launches = std::mem::take(&mut self.launches).into_iter().zip(enclosing(&spans, &points));
-        self.trace.pending = launches.map(|((.., pending), op)| UnmatchedCall { op, ..pending }).collect();
+        let launches =
+            std::mem::take(&mut self.launches).into_iter().zip(enclosing(&self.trace.ops, &points));
+        let launches = launches.map(|((.., pending), op)| UnmatchedCall { op: op.get(), ..pending });
+        self.trace.pending = launches.collect();
     }
 
     fn count_losses(&mut self) {

@@ -43,10 +43,8 @@ pub(crate) fn join(capture: TraceModel, mut trace: TraceModel) -> TraceModel {
             joined += 1;
         }
     }
-    for mut op in ops {
-        op.parent = op.parent.map(|op| op + op_offset);
-        op.forward = op.forward.map(|op| op + op_offset);
-        op.stack = op.stack.map(|stack| stack + stack_offset);
+    for op in ops {
+        let mut op = op.moved(op_offset, stack_offset);
         op.call.thread = op.call.thread.saturating_add(THREADS);
         trace.ops.push(op);
     }

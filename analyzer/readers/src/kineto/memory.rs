@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use stallmap_schema::word::LossKind;
 
 use super::event::TraceEvent;
-use crate::join::span;
 use crate::model::{TraceModel, TraceStorage};
 use crate::nest::{ThreadSpan, enclosing};
 
@@ -64,7 +63,6 @@ impl AllocatorEvents {
     /// Pairs each free with the allocation of its address before it. A free without one is of older memory.
     pub(super) fn join(mut self, trace: &mut TraceModel) {
         self.changes.sort_by_key(|change| change.time_ns);
-        let spans: Vec<ThreadSpan> = trace.ops.iter().map(|op| span(op.call)).collect();
         let point = |change: &AllocatorEvent| ThreadSpan {
             thread: change.thread,
             begin_ns: change.time_ns,
@@ -72,7 +70,8 @@ impl AllocatorEvents {
         };
         let points: Vec<ThreadSpan> = self.changes.iter().map(point).collect();
         let mut living: HashMap<(usize, i32, u64), usize> = HashMap::new();
-        for (change, op) in self.changes.iter().zip(enclosing(&spans, &points)) {
+        for (change, op) in self.changes.iter().zip(enclosing(&trace.ops, &points)) {
+            let op = op.get();
             let key = (change.process, change.device, change.address);
             let storage = TraceStorage {
                 process: change.process,

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::join::span;
-use crate::model::{TraceCall, TraceModel};
-use crate::nest::{ThreadSpan, enclosing, parents};
+use crate::model::{RowLink, TraceCall, TraceModel};
+use crate::nest::{enclosing, parents};
 
 /// The begin of the name of a module's call.
 const MODULE: &str = "nn.Module: ";
@@ -28,19 +27,19 @@ impl ModuleCalls {
 
     /// Gives ops the path of the modules around them.
     pub(super) fn join(&self, trace: &mut TraceModel) {
-        let spans: Vec<ThreadSpan> = self.0.iter().map(|(call, _)| span(*call)).collect();
-        let callers = parents(&spans);
-        let ops: Vec<ThreadSpan> = trace.ops.iter().map(|op| span(op.call)).collect();
+        let callers = parents(&self.0);
         let mut paths: HashMap<usize, Rc<str>> = HashMap::new();
-        for (op, inner) in trace.ops.iter_mut().zip(enclosing(&spans, &ops)) {
-            op.module = inner
-                .map(|inner| paths.entry(inner).or_insert_with(|| self.path(inner, &callers).into()).clone());
+        let found = enclosing(&self.0, &trace.ops);
+        for (op, inner) in trace.ops.iter_mut().zip(found) {
+            let Some(inner) = inner.get() else { continue };
+            let path = paths.entry(inner).or_insert_with(|| self.path(inner, &callers).into());
+            op.details_mut().module = Some(Rc::clone(path));
         }
     }
 
     /// Names from the outermost module to a call.
-    fn path(&self, inner: usize, callers: &[Option<usize>]) -> String {
-        let calls = std::iter::successors(Some(inner), |call| callers.get(*call).copied().flatten());
+    fn path(&self, inner: usize, callers: &[RowLink]) -> String {
+        let calls = std::iter::successors(Some(inner), |call| callers.get(*call)?.get());
         let names = calls.take(MAX_MODULES).filter_map(|call| self.0.get(call));
         let mut names: Vec<&str> = names.map(|(_, name)| name.trim_start_matches(MODULE)).collect();
         names.reverse();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::join::span;
-use crate::model::{TraceCall, TraceFrame, TraceKernel, TraceModel};
+use crate::model::{RowLink, TraceCall, TraceFrame, TraceKernel, TraceModel};
 use crate::nest::{ThreadSpan, enclosing, parents};
 
 /// Most frames of a stack. Deeper ones lose their callers.
@@ -12,7 +12,9 @@ const MAX_FRAMES: usize = 512;
 /// Functions that ran, each with its frame.
 #[derive(Debug, Default)]
 pub(crate) struct FrameFunctions {
-    calls: Vec<(TraceCall, usize)>,
+    calls: Vec<(TraceCall, RowLink)>,
+    /// Frames by the names of their functions. Built-in ones have none.
+    names: HashMap<Box<str>, RowLink>,
     frames: Vec<TraceFrame>,
     known: HashMap<TraceFrame, usize>,
     /// Calls of functions without a line.
@@ -22,32 +24,55 @@ pub(crate) struct FrameFunctions {
 impl FrameFunctions {
     /// Adds a call of a function.
     pub(crate) fn add(&mut self, call: TraceCall, name: &str) {
-        let Some(frame) = frame(name) else {
+        self.add_parsed(call, name, frame);
+    }
+
+    /// Adds a call of a function that another tool names. Each name is read once.
+    pub(crate) fn add_parsed(
+        &mut self,
+        call: TraceCall,
+        name: &str,
+        frame: impl FnOnce(&str) -> Option<TraceFrame>,
+    ) {
+        let place = if let Some(place) = self.names.get(name) {
+            *place
+        } else {
+            let place = frame(name).map_or_else(RowLink::default, |frame| self.place(frame).into());
+            self.names.insert(name.into(), place);
+            place
+        };
+        if place.get().is_none() {
             self.built_in += 1;
             return;
-        };
+        }
+        self.calls.push((call, place));
+    }
+
+    /// The place of a frame. Functions of one place may have several names.
+    fn place(&mut self, frame: TraceFrame) -> usize {
         let next = self.frames.len();
         let place = *self.known.entry(frame.clone()).or_insert(next);
         if place == next {
             self.frames.push(frame);
         }
-        self.calls.push((call, place));
+        place
     }
 
     /// Gives ops and launch calls their stacks. A call may be deeper than its op: an op can be a Python function.
     pub(crate) fn join(self, trace: &mut TraceModel) {
-        let spans: Vec<ThreadSpan> = self.calls.iter().map(|(call, _)| span(*call)).collect();
-        let callers = parents(&spans);
+        let callers = parents(&self.calls);
         let mut stacks = FrameStacks::default();
-        let ops: Vec<ThreadSpan> = trace.ops.iter().map(|op| span(op.call)).collect();
-        for (op, inner) in trace.ops.iter_mut().zip(enclosing(&spans, &ops)) {
-            op.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers)));
+        let found = enclosing(&self.calls, &trace.ops);
+        for (op, inner) in trace.ops.iter_mut().zip(found) {
+            let inner = inner.get();
+            op.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers))).into();
         }
         let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
         let called = trace.kernels.iter_mut().filter_map(|kernel| Some((kernel.call?, kernel)));
         let (points, kernels): (Vec<ThreadSpan>, Vec<&mut TraceKernel>) =
             called.map(|(call, kernel)| (point(call), kernel)).unzip();
-        for (kernel, inner) in kernels.into_iter().zip(enclosing(&spans, &points)) {
+        for (kernel, inner) in kernels.into_iter().zip(enclosing(&self.calls, &points)) {
+            let inner = inner.get();
             kernel.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers)));
         }
         trace.stacks = stacks.in_order();
@@ -55,9 +80,13 @@ impl FrameFunctions {
     }
 
     /// The frames from a call outwards.
-    fn path(&self, inner: usize, callers: &[Option<usize>]) -> Vec<usize> {
-        let calls = std::iter::successors(Some(inner), |call| callers.get(*call).copied().flatten());
-        calls.take(MAX_FRAMES).filter_map(|call| self.calls.get(call)).map(|(_, frame)| *frame).collect()
+    fn path(&self, inner: usize, callers: &[RowLink]) -> Vec<usize> {
+        let calls = std::iter::successors(Some(inner), |call| callers.get(*call)?.get());
+        calls
+            .take(MAX_FRAMES)
+            .filter_map(|call| self.calls.get(call))
+            .filter_map(|(_, frame)| frame.get())
+            .collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use stallmap_schema::word::{OpKind, Phase};
 
 use crate::join::phase;
-use crate::model::{TraceCall, TraceOp};
+use crate::model::{OpDetails, TraceCall, TraceOp};
 
 /// Numbers and lists behind the name of an op. Lists are shapes and numbers of other ops.
 const SEQUENCE: &str = "seq = ";
@@ -15,7 +15,8 @@ pub(super) fn op(call: TraceCall, text: &str) -> TraceOp {
     let Some((name, sequence, record)) = torch_op(text) else {
         return TraceOp { phase: phase_of_range(text), ..TraceOp::for_call(call, OpKind::Region, text) };
     };
-    TraceOp { phase: phase(name), sequence, record, ..TraceOp::for_call(call, OpKind::Torch, name) }
+    let details = OpDetails { sequence, record, ..OpDetails::default() };
+    TraceOp { phase: phase(name), ..TraceOp::for_call(call, OpKind::Torch, name) }.with_details(details)
 }
 
 fn phase_of_range(text: &str) -> Phase {
@@ -54,6 +55,6 @@ mod tests {
         assert_eq!((torch_op("layer, first"), torch_op("seq = 1")), (None, None));
         let call = TraceCall { thread: 0, begin_ns: 0, end_ns: 1 };
         let backward = op(call, "autograd::engine::evaluate_function: MulBackward0, seq = 3, op_id = 4");
-        assert_eq!((backward.phase, backward.sequence), (Phase::Backward, Some(3)));
+        assert_eq!((backward.phase, backward.sequence()), (Phase::Backward, Some(3)));
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn join(mut profile: TraceModel, layers: TraceModel) -> TraceModel {
     let copies: BTreeSet<&str> = layers.facts.keys().filter_map(|name| name.strip_prefix(FACT)).collect();
     let layer = |op: usize| {
         let op = profile.ops.get(op)?;
-        op.parent.map_or(Some(op), |parent| profile.ops.get(parent))
+        op.parent.get().map_or(Some(op), |parent| profile.ops.get(parent))
     };
     let kernels = profile.kernels.iter().filter_map(|kernel| layer(kernel.op?));
     let count = kernels.filter(|layer| copies.contains(&*layer.name)).count() as u64;

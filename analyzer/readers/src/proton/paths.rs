@@ -6,8 +6,11 @@ use std::rc::Rc;
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
+use super::cycles::{KernelScopes, ScopeCycles};
 use super::{ProtonReader, ScopeNode};
-use crate::model::{TraceCall, TraceCounter, TraceFrame, TraceKernel, TraceModel, TraceOp, TraceProcess};
+use crate::model::{
+    RegionNumber, TraceCall, TraceCounter, TraceFrame, TraceKernel, TraceModel, TraceOp, TraceProcess,
+};
 
 /// Most launches of a profile.
 const MAX_LAUNCHES: u64 = 2_000_000;
@@ -40,18 +43,25 @@ pub(super) fn trace(reading: ProtonReader) -> Outcome<TraceModel> {
     let trace = TraceModel { tool: "proton", devices, losses, ..TraceModel::default() };
     let mut paths = TracePaths { trace, ..TracePaths::default() };
     let is_path = above_kernels(&nodes);
+    let scopes = KernelScopes::from_nodes(&nodes);
     let mut contexts: Vec<ScopeContext> = Vec::with_capacity(nodes.len());
-    for (node, is_path) in nodes.iter().zip(is_path) {
+    for (place, (node, is_path)) in nodes.iter().zip(is_path).enumerate() {
         let outer = node.parent.and_then(|parent| contexts.get(parent)).copied().unwrap_or_default();
-        if node.launches().is_some() {
-            paths.launch(node, outer)?;
-        } else {
-            paths.count(node);
+        let numbers = scopes.for_kernel(place);
+        let is_inner = scopes.is_inside(place);
+        if node.launches().is_some() || (!is_inner && !numbers.is_empty()) {
+            paths.launch(node, outer, numbers)?;
         }
         let is_root = node.parent.is_none() && (&*node.name == "ROOT" || node.name.is_empty());
-        let is_inside = !is_root && (is_path || node.launches().is_none());
-        contexts.push(if is_inside { paths.enter(node, outer) } else { outer });
+        let is_scope = is_path || (node.launches().is_none() && numbers.is_empty());
+        let context = if !is_root && !is_inner && is_scope { paths.enter(node, outer) } else { outer };
+        if node.launches().is_none() && !is_inner {
+            paths.count(node, context.op.filter(|op| Some(*op) != outer.op));
+        }
+        contexts.push(context);
     }
+    let reason = "cycles of scopes outside of kernels";
+    paths.trace.losses.add_many(LossKind::Source, reason, scopes.lost, None);
     Ok(paths.finish())
 }
 
@@ -75,7 +85,7 @@ impl TracePaths {
         }
         let call = TraceCall { thread: 0, begin_ns: 0, end_ns: 0 };
         let op = TraceOp::for_call(call, OpKind::Region, node.name.clone());
-        self.trace.ops.push(TraceOp { parent: outer.op, stack: outer.stack, ..op });
+        self.trace.ops.push(TraceOp { parent: outer.op.into(), stack: outer.stack.into(), ..op });
         ScopeContext { op: Some(self.trace.ops.len() - 1), ..outer }
     }
 
@@ -97,8 +107,15 @@ impl TracePaths {
     }
 
     /// Adds the launches of a kernel. Shares of a sum differ by one nanosecond, and add up to it.
-    fn launch(&mut self, node: &ScopeNode, outer: ScopeContext) -> Outcome<()> {
-        let Some((count, time_ns)) = node.launches() else { return Ok(()) };
+    ///
+    /// A kernel with cycles alone is one launch without a time: the profile has neither the number nor times.
+    fn launch(&mut self, node: &ScopeNode, outer: ScopeContext, cycles: &[ScopeCycles]) -> Outcome<()> {
+        let measured = node.launches();
+        let (count, time_ns) = measured.unwrap_or((1, 0));
+        if measured.is_none() {
+            let reason = "launches of kernels with cycles of scopes alone: one row has their sum";
+            self.trace.losses.add(LossKind::Source, reason, Some(&node.name));
+        }
         self.launches = self.launches.saturating_add(count);
         if self.launches > MAX_LAUNCHES {
             let message = format!("the profile has more than {MAX_LAUNCHES} launches");
@@ -114,11 +131,14 @@ impl TracePaths {
             let kernel = self.trace.kernels.len();
             self.trace.kernels.push(kernel_of(node, outer));
             let share = time_ns / count + u64::from(number < longer);
-            let times = std::iter::once((metric.clone(), share as f64, "nanosecond"));
+            let times = measured.map(|_| (metric.clone(), share as f64, "nanosecond")).into_iter();
             let others = node
                 .metrics
                 .iter()
                 .map(|(metric, value)| (metric.clone(), value / count as f64, unit(metric)));
+            let cycles =
+                cycles.iter().map(|scope| (scope.metric.clone(), scope.cycles / count as f64, "cycle"));
+            let others = others.chain(cycles);
             self.trace.counters.extend(times.chain(others).map(|(metric, value, unit)| TraceCounter {
                 kernel,
                 metric,
@@ -129,11 +149,22 @@ impl TracePaths {
         Ok(())
     }
 
-    /// Counts the metrics of a path without launches. The root lists names of metrics with the value 0.
-    fn count(&mut self, node: &ScopeNode) {
+    /// Numbers of a path without launches: those of a scope are its own, others are counted. The root lists names of
+    /// metrics with the value 0.
+    fn count(&mut self, node: &ScopeNode, op: Option<usize>) {
+        if let Some(op) = op {
+            let numbers = node.metrics.iter().map(|(name, value)| RegionNumber {
+                op,
+                name: name.clone(),
+                value: *value,
+                unit: Some(unit(name)).filter(|unit| !unit.is_empty()),
+            });
+            self.trace.region_numbers.extend(numbers);
+        }
         let times = node.time_ns.filter(|time| *time != 0).map(|_| "time (ns)");
         let counts = node.count.filter(|count| *count != 0).map(|_| "count");
-        let others = node.metrics.iter().filter(|(_, value)| *value != 0.0).map(|(metric, _)| &**metric);
+        let others = node.metrics.iter().filter(|(_, value)| op.is_none() && *value != 0.0);
+        let others = others.map(|(metric, _)| &**metric);
         for metric in times.into_iter().chain(counts).chain(others) {
             self.trace.losses.add(
                 LossKind::Source,

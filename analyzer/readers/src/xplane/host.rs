@@ -3,9 +3,9 @@
 use stallmap_schema::word::{LossKind, OpKind, Phase};
 
 use super::plane::{PlaneEvent, TracePlane};
-use super::{SpaceReader, visit};
+use super::{MAX_EVENTS, SpaceReader, visit};
 use crate::kineto::category::host_wait;
-use crate::model::{TraceActivity, TraceCall, TraceOp};
+use crate::model::{TraceActivity, TraceCall, TraceFrame, TraceOp};
 
 /// The begin of names of Python functions.
 const FUNCTION: char = '$';
@@ -16,6 +16,9 @@ impl SpaceReader {
     /// Reads the plane.
     pub(super) fn host(&mut self, plane: &TracePlane<'_>) {
         let (mut damage, mut unnamed) = (std::mem::take(&mut self.damage), self.unnamed);
+        // A list that grows is copied. Kernels have ops, too.
+        let events = usize::try_from(plane.event_count()).unwrap_or(MAX_EVENTS) + self.trace.kernels.len();
+        self.trace.ops.reserve_exact(events.min(MAX_EVENTS));
         // Lines of one number are one thread: the lines of some profilers have none.
         for (place, line) in (1_u64..).zip(plane.lines(&mut damage)) {
             let thread = if line.id == 0 { place } else { line.id };
@@ -37,7 +40,7 @@ impl SpaceReader {
         } else if let Some(number) = event.correlation {
             self.calls.insert(number, call);
         } else if let Some(name) = event.name.strip_prefix(FUNCTION) {
-            self.functions.add(call, &function(name));
+            self.functions.add_parsed(call, name, function);
         } else {
             let name = match event.step {
                 // As the program wrote it.
@@ -69,20 +72,19 @@ impl SpaceReader {
     }
 }
 
-/// A function as PyTorch's profiler names it. The profiler writes `file.py:12 name`.
-fn function(name: &str) -> String {
-    let parsed = name.split_once(' ').and_then(|(place, function)| {
-        let (file, line) = place.rsplit_once(':')?;
-        line.parse::<u32>().ok().map(|line| format!("{file}({line}): {function}"))
-    });
-    parsed.unwrap_or_else(|| name.to_owned())
+/// The frame of a function, from `file.py:12 name`. Built-in functions have no line, and no frame.
+fn function(name: &str) -> Option<TraceFrame> {
+    let (place, function) = name.split_once(' ')?;
+    let (file, line) = place.rsplit_once(':')?;
+    Some(TraceFrame { file: file.to_owned(), function: function.to_owned(), line: line.parse().ok()? })
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn functions_have_their_lines() {
-        assert_eq!(super::function("profiler.py:307 trace"), "profiler.py(307): trace");
-        assert_eq!(super::function("builtins len"), "builtins len");
+        let frame = super::function("profiler.py:307 trace").unwrap();
+        assert_eq!((frame.file.as_str(), frame.line, frame.function.as_str()), ("profiler.py", 307, "trace"));
+        assert_eq!(super::function("builtins len"), None);
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::plane::PlaneEvent;
-use crate::join::span;
 use crate::model::{TraceModel, TraceStorage};
 use crate::nest::{ThreadSpan, enclosing};
 
@@ -40,7 +39,6 @@ impl DeviceAllocations {
     /// Pairs each free with the allocation of its address before it. A free without one is of older memory.
     pub(super) fn join(mut self, trace: &mut TraceModel) {
         self.changes.sort_by_key(|change| change.time_ns);
-        let spans: Vec<ThreadSpan> = trace.ops.iter().map(|op| span(op.call)).collect();
         let point = |change: &MemoryChange| ThreadSpan {
             thread: change.thread,
             begin_ns: change.time_ns,
@@ -48,7 +46,8 @@ impl DeviceAllocations {
         };
         let points: Vec<ThreadSpan> = self.changes.iter().map(point).collect();
         let mut living: HashMap<(i32, u64), usize> = HashMap::new();
-        for (change, op) in self.changes.iter().zip(enclosing(&spans, &points)) {
+        for (change, op) in self.changes.iter().zip(enclosing(&trace.ops, &points)) {
+            let op = op.get();
             let key = (change.device, change.address);
             let known = living.remove(&key).filter(|_| change.is_free);
             if let Some(storage) = known.and_then(|place| trace.storages.get_mut(place)) {

@@ -9,7 +9,10 @@ use stallmap_hlo::sources::{is_backward, kernel_name, layer, title};
 use stallmap_schema::word::{OpKind, Phase};
 
 use super::plane::{PlaneEvent, TracePlane};
-use crate::model::{TraceCall, TraceFrame, TraceModel, TraceOp};
+use crate::model::{OpDetails, TraceCall, TraceFrame, TraceModel, TraceOp};
+
+/// The name of a plane with the modules that XLA compiled.
+pub(super) const PLANE: &str = "/host:metadata";
 
 /// The instruction of a kernel, as its event names it.
 #[derive(Clone, Debug)]
@@ -50,10 +53,9 @@ struct ProfiledModule<'a> {
 pub(super) struct ModuleTable<'a>(HashMap<&'a str, ProfiledModule<'a>>);
 
 impl<'a> ModuleTable<'a> {
-    /// Reads the modules that a plane of metadata holds.
+    /// Reads the modules that planes of metadata hold.
     pub(super) fn from_planes(planes: &[TracePlane<'a>]) -> Self {
-        let plane = planes.iter().filter(|plane| plane.name == "/host:metadata");
-        let modules = plane.flat_map(TracePlane::attachments).filter_map(|(name, bytes)| {
+        let modules = planes.iter().flat_map(TracePlane::attachments).filter_map(|(name, bytes)| {
             let module = ProtoReader::new(bytes, 0).message(1).ok().flatten()?;
             let module = CompiledModule::read(module.bytes)?;
             let instructions = module.computations.iter().flat_map(|computation| &computation.instructions);
@@ -204,12 +206,17 @@ pub(super) fn join(
 
 fn op(trace: &TraceModel, call: TraceCall, parent: Option<usize>, found: &FoundInstruction) -> TraceOp {
     let step = parent.and_then(|parent| trace.ops.get(parent)).map_or(0, |parent| parent.step);
-    TraceOp {
-        parent,
+    let op = TraceOp {
+        parent: parent.into(),
         step,
-        stack: found.stack,
+        stack: found.stack.into(),
         phase: found.phase,
-        module: found.module.clone(),
         ..TraceOp::for_call(call, OpKind::Hlo, Rc::clone(&found.name))
+    };
+    match &found.module {
+        Some(module) => {
+            op.with_details(OpDetails { module: Some(Rc::clone(module)), ..OpDetails::default() })
+        }
+        None => op,
     }
 }

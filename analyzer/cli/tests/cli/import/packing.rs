@@ -74,7 +74,7 @@ fn a_message_says_what_a_file_is() {
         ("rocprof", json(&[rocprof]), "is a trace of rocprof 1 or 2"),
         ("other", json(&[other]), "such as of category `render`"),
         ("list", "[1,2,3]".to_owned(), "has no trace events"),
-        ("cycles", cycles.to_owned(), "is a profile of Proton with cycles"),
+        ("cycles", cycles.to_owned(), "has no kernels"),
     ] {
         place.file(name, content);
         let ran = place.run(&["import", name, "-o", "x.stallmap"]);

@@ -87,15 +87,98 @@ fn a_profile_keeps_its_sums_per_path_in_both_forms() {
         for (reason, count) in [
             ("kind = 'sample'", 70),
             ("reason LIKE 'times of single launches%'", 12),
-            ("reason LIKE 'metrics of call paths without%'", 2),
+            ("reason LIKE 'metrics of call paths without%'", 1),
             ("reason LIKE 'metrics with several values'", 1),
             ("reason LIKE 'keys of the imported file%' AND detail = 'odd'", 1),
         ] {
             assert_eq!(number(&place, &capture, &format!("{lost}{reason}")), count, "{reason}");
         }
+        // A number of a scope is the scope's.
+        let flops = "SELECT CAST(sum(value) AS BIGINT) AS n FROM range_metric WHERE range_name = 'forward' AND metric = 'flops'";
+        assert_eq!(number(&place, &capture, flops), 10);
         place.run(&["report", &capture, "--all"]).expect_ok();
     }
     place.run(&["import", "p.hatchet", "-o", "x.stallmap"]).check("import_proton");
+}
+
+/// Cycles of scopes in kernels: a tree in which one kernel has launches and one has none, and Chrome traces of two launches of
+/// a kernel and one of another, with and without the gap between launches. Prints the cycles of the scope `load`.
+const CYCLES: &str = r#"
+import json, random
+def node(name, metrics=None, children=()):
+    return {"children": list(children), "frame": {"name": name, "type": "function"}, "metrics": metrics or {}}
+def cycles(name, value, children=()):
+    return node(name, {"cycles": value, "normalized_cycles": value / 4, "device_id": "0"}, children)
+tree = node("ROOT", {}, [
+    node("step", None, [node("add", None, [cycles("kernel", 1200, [cycles("load", 400), cycles("store", 100)])])]),
+    node("mul", {"count": 2, "time (ns)": 50, "device_id": "0"}, [cycles("kernel", 600)]),
+])
+json.dump([tree, {"CUDA": {"0": {"arch": "90", "num_sms": 132}}}], open("cycles.hatchet", "w"))
+random.seed(3)
+total = 0
+def trace(gap):
+    global total
+    events, total = [], 0
+    for launch, kernel in enumerate(["add", "add", "mul"]):
+        for block in range(3):
+            for warp in range(2):
+                for scope in ["load", "load", "store"]:
+                    length = random.randrange(1, 900)
+                    total += length * (scope == "load")
+                    process = f"{kernel} Core{block % 2} CTA{block} [measure in clock cycle (assume 1GHz)]"
+                    args = {"Unit": "GPU cycle", **({"Kernel Gap": "10000000cycle(ns)"} if gap else {})}
+                    events.append({"cname": "good", "name": scope, "cat": kernel, "ph": "X", "pid": process, "tid": f"warp {warp} (line 0)",
+                                   "ts": (launch * 10**7 + random.randrange(1000)) / 1000.0, "dur": length / 1000.0, "args": args})
+    events.append({"name": "load", "cat": "add", "ph": "X", "pid": "add", "tid": "x", "ts": 1})
+    json.dump({"displayTimeUnit": "ns", "traceEvents": events}, open(f"{'gap' if gap else 'plain'}.json", "w"))
+    return total
+print(trace(True), trace(False))
+"#;
+
+#[test]
+fn scopes_of_kernels_have_their_cycles() {
+    let place = CommandFolder::new();
+    let printed = python(&place, CYCLES);
+    let totals: Vec<u64> = printed.split(' ').map(|total| total.parse().unwrap()).collect();
+    for (file, total) in ["gap.json", "plain.json"].into_iter().zip(totals) {
+        let capture = format!("{file}.stallmap");
+        let ran = place.run(&["import", file, "-o", &capture]);
+        assert!(ran.expect_ok().stderr.contains("events without a kernel or a length: 1"), "{}", ran.stderr);
+        place.run(&["check", &capture]).expect_ok();
+        let one = |sql: &str| number(&place, &capture, sql);
+        assert_eq!(one("SELECT count(*) AS n FROM launch"), 3, "{file}");
+        let sum = |metric: &str| {
+            one(&format!(
+                "SELECT CAST(sum(value) AS BIGINT) AS n FROM counter WHERE metric = 'proton__{metric}'"
+            ))
+        };
+        assert_eq!(sum("cycles.load"), total, "{file}");
+        // Three launches of three blocks with two warps.
+        assert_eq!([sum("scope_count.load"), sum("scope_count.store")], [36, 18], "{file}");
+    }
+    place.run(&["import", "cycles.hatchet", "-o", "tree.stallmap"]).expect_ok();
+    place.run(&["check", "tree.stallmap"]).expect_ok();
+    let sql = "SELECT launch_name.name || ' ' || c.metric || ' ' || CAST(CAST(sum(c.value) AS BIGINT) AS VARCHAR) || ' ' || CAST(count(*) AS VARCHAR) AS row \
+               FROM counter c JOIN launch l ON l.kernel_id = c.kernel_id JOIN \"function\" launch_name ON launch_name.function_id = l.function_id \
+               GROUP BY launch_name.name, c.metric ORDER BY row";
+    let found: Vec<String> = rows(&place, "tree.stallmap", sql)
+        .iter()
+        .map(|row| row["row"].as_str().unwrap().to_owned())
+        .collect();
+    let expected = [
+        "add proton__cycles.kernel 1200 1",
+        "add proton__cycles.kernel/load 400 1",
+        "add proton__cycles.kernel/store 100 1",
+        "add proton__normalized_cycles.kernel 300 1",
+        "add proton__normalized_cycles.kernel/load 100 1",
+        "add proton__normalized_cycles.kernel/store 25 1",
+        "mul gpu__time_duration.sum 50 2",
+        "mul proton__cycles.kernel 600 2",
+        "mul proton__normalized_cycles.kernel 150 2",
+    ];
+    assert_eq!(found, expected);
+    // Scopes inside of a kernel are no regions of the program.
+    assert_eq!(number(&place, "tree.stallmap", "SELECT count(*) AS n FROM op"), 1);
 }
 
 #[test]
