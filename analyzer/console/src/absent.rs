@@ -21,6 +21,10 @@ struct AbsentPart {
     advice: &'static str,
 }
 
+/// Objects of an imported file, which has accesses in no case.
+const OBJECTS: AbsentPart =
+    AbsentPart { tables: &["storage"], what: "no allocations", advice: "the imported file has none" };
+
 /// The parts of a recording, most important first.
 const PARTS: &[AbsentPart] = &[
     AbsentPart {
@@ -120,7 +124,8 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
         })
     };
     let first = session.captures().first()?.name.as_str();
-    for part in PARTS {
+    let is_imported = is_imported(session).await;
+    for part in is_imported.then_some(&OBJECTS).into_iter().chain(PARTS) {
         let of_part = read.iter().find(|(_, name)| part.tables.contains(&name.as_str()));
         let Some((capture, name)) = of_part else { continue };
         let capture = if capture.is_empty() { first } else { capture.as_str() };
@@ -137,7 +142,7 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
         return Some(if is_missing {
             format!("{of} lacks the table `{source}`, which its recorder knew; `stallmap check` lists errors")
         } else {
-            let advice = if is_imported(session).await { "the imported file has none" } else { part.advice };
+            let advice = if is_imported { "the imported file has none" } else { part.advice };
             format!("{of} holds {} (`{source}` is empty); {advice}", part.what)
         });
     }

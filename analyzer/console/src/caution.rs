@@ -13,6 +13,16 @@ pub async fn note(session: &Session, sql: &str) {
     if divides_integers(&plan) {
         output::note("note: an integer divided by an integer is an integer: write 1.0 * a / b for decimals");
     }
+    if divides_mixed(&plan) {
+        output::note(
+            "note: an unsigned integer divided by a signed one has decimals: write CAST(a AS BIGINT) / b for whole numbers",
+        );
+    }
+    if reads(&plan, "pc_sample") && reads(&plan, "kernel_name") && !reads(&plan, "launch") {
+        output::note(
+            "note: `function_id` of `pc_sample` may be a function that a kernel calls: join `launch` by `kernel_id` for the kernel",
+        );
+    }
     if reads(&plan, "pc_sample") && !reads(&plan, "run") && has_rows(session, "replay") {
         output::note(
             "note: `pc_sample` holds the samples of replays, too: `sample` counts each launch once, at one scale",
@@ -22,6 +32,15 @@ pub async fn note(session: &Session, sql: &str) {
 
 /// True if the statement itself, and not a view that it reads, divides integers.
 fn divides_integers(plan: &LogicalPlan) -> bool {
+    divides(plan, is_integer_division)
+}
+
+/// True if it divides an unsigned integer of 64 bits by a signed one, or the reverse: both fit in a decimal only.
+fn divides_mixed(plan: &LogicalPlan) -> bool {
+    divides(plan, is_mixed_division)
+}
+
+fn divides(plan: &LogicalPlan, is_such: fn(&Expr, &DFSchema) -> bool) -> bool {
     let mut is_found = false;
     let visited = plan.apply_with_subqueries(|node| {
         let inputs = node.inputs();
@@ -29,7 +48,7 @@ fn divides_integers(plan: &LogicalPlan) -> bool {
         let Some(schema) = schema else { return Ok(TreeNodeRecursion::Continue) };
         for expression in node.expressions() {
             expression.apply(|part| {
-                is_found |= is_integer_division(part, schema);
+                is_found |= is_such(part, schema);
                 Ok(TreeNodeRecursion::Continue)
             })?;
         }
@@ -43,6 +62,18 @@ fn is_integer_division(expression: &Expr, schema: &DFSchema) -> bool {
     // A constant divisor is mostly a unit, as in bytes / 1024.
     let is_unit = matches!(right.as_ref(), Expr::Literal(..));
     !is_unit && expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
+}
+
+fn is_mixed_division(expression: &Expr, schema: &DFSchema) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right }) = expression else { return false };
+    let is_unit = matches!(right.as_ref(), Expr::Literal(..));
+    let types = (left.get_type(schema), right.get_type(schema));
+    let (Ok(left), Ok(right)) = types else { return false };
+    !is_unit
+        && left.is_integer()
+        && right.is_integer()
+        && left.is_unsigned_integer() != right.is_unsigned_integer()
+        && !expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
 }
 
 /// True if the statement itself reads a table.

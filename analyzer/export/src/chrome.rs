@@ -157,7 +157,8 @@ impl RelativeClock {
             "samples": launch.samples, "memory samples": launch.memory_samples, "line": launch.line,
         });
         extend(&mut arguments, more);
-        let kernel = described(self.event(begin, launch.duration()), "kernel", launch.name(), gpu, arguments);
+        let name = launch.traced_kernel.as_deref().unwrap_or(launch.name());
+        let kernel = described(self.event(begin, launch.duration()), "kernel", name, gpu, arguments);
         let Some(called) = launch.call_begin_ns else { return vec![kernel] };
         let lane = (launch.process_id, launch.thread_id.unwrap_or(0).into());
         let name = if is_graph { "cudaGraphLaunch" } else { "cudaLaunchKernel" };

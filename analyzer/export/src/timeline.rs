@@ -24,6 +24,7 @@ rows! {
         pub(crate) kernel: Option<String>,
         pub(crate) mangled_name: Option<String>,
         pub(crate) short_kernel: Option<String>,
+        pub(crate) traced_kernel: Option<String>,
         pub(crate) grid_x: u32,
         pub(crate) grid_y: u32,
         pub(crate) grid_z: u32,
@@ -206,10 +207,10 @@ impl TimelineCopy {
     /// Its name, as PyTorch's profiler writes it.
     pub(crate) fn name(&self) -> String {
         let direction = match self.direction.as_deref() {
-            None => return "Memset".to_owned(),
+            None => return "Memset (Device)".to_owned(),
             Some("host_to_device") => "HtoD",
             Some("device_to_host") => "DtoH",
-            Some("device_to_device") => "DtoD",
+            Some("device_to_device") => "DtoD (Device -> Device)",
             Some(other) => other,
         };
         format!("Memcpy {direction}")

@@ -6,6 +6,7 @@ mod fact;
 mod found;
 mod gate;
 mod github;
+mod judge;
 mod markdown;
 mod query;
 mod row;
@@ -23,16 +24,14 @@ use stallmap::session::Session;
 use self::ask::{ask, ask_all, keep_views};
 use self::fact::{CaptureFact, FactDecision};
 use self::found::{ComparisonResult, PartChanges};
-use self::gate::JudgedCondition;
 use self::query::{DiffMeasure, DiffQuery, QueryScript, keys};
 use self::row::CompareRow;
 pub use self::shown::{ChangedPart, FactDifference, MetricChange, ShownComparison, shown};
-use self::verdict::{DiffLineKernel, MetricWords, TotalChange, WorkShare};
+use self::verdict::{DiffLineKernel, MetricWords, StepLength, TotalChange, WorkShare};
 use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::SectionAnswer;
 use stallmap_console::args::diff::{DiffArgs, DiffDivisor, DiffFormat, DiffMetric, DiffPart};
 use stallmap_console::args::filter::ProgramPhase;
-use stallmap_console::args::gate::ChangeCondition;
 use stallmap_console::args::named::NamedCapture;
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, GATE, NOT_COMPARABLE, OK, Outcome, USAGE};
@@ -115,7 +114,7 @@ pub async fn compared(
     let found = ask(session, &script).await?;
     let facts = CaptureFact::read(queries::COMPARABLE.name, &found)?;
     let decision = FactDecision::from_facts(&facts, DiffDivisor::Auto);
-    query.per = decision.per;
+    query.compare_per(decision.per, DiffDivisor::Auto);
     let base = query.names.first().map_or("", String::as_str);
     let refusal = fact::refusal(&facts, base);
     let facts =
@@ -137,8 +136,9 @@ async fn compare(args: &DiffArgs, session: &Session, names: Vec<String>, parts: 
     let (comparison, facts) = CaptureComparison::begin(args, session, names, parts).await?;
     if let Some(phase) = comparison.query.phase {
         let name = phase.name();
+        let all = if args.phase.is_none() { ", `--phase all` compares the whole run" } else { "" };
         output::note(format_args!(
-            "only launches of `--phase {name}` are compared. Facts are of the whole captures"
+            "only launches of `--phase {name}` are compared{all}. Facts are of the whole captures"
         ));
     }
     if args.sql {
@@ -184,9 +184,11 @@ impl<'a> CaptureComparison<'a> {
         }
         let (comparison, facts) = Self::with_metric(args, session, query.clone(), metric).await?;
         if args.metric.is_none() && comparison.refusal().is_some() {
-            let (other, facts) = Self::with_metric(args, session, query, DiffMetric::Samples).await?;
-            if other.refusal().is_none() {
-                return Ok((other, facts));
+            for other in [DiffMetric::Samples, DiffMetric::Launches] {
+                let (other, facts) = Self::with_metric(args, session, query.clone(), other).await?;
+                if other.refusal().is_none() {
+                    return Ok((other, facts));
+                }
             }
         }
         Ok((comparison, facts))
@@ -202,7 +204,8 @@ impl<'a> CaptureComparison<'a> {
         let rows = ask(session, &script).await?;
         let facts = CaptureFact::read(queries::COMPARABLE.name, &rows)?;
         let decision = FactDecision::from_facts(&facts, args.per);
-        query.per = decision.per;
+        let is_chosen = args.phase.is_some();
+        query.compare_per(decision.per, if is_chosen { decision.per } else { args.per });
         let section = SectionAnswer { section: queries::COMPARABLE, sql: script.text(), rows, absence: None };
         Ok((Self { args, session, query, script, decision, facts, metric }, section))
     }
@@ -246,6 +249,10 @@ impl<'a> CaptureComparison<'a> {
             Some((query, script)) => WorkShare::read(query.name, &ask(self.session, &script).await?)?,
             None => Vec::new(),
         };
+        let steps = match self.steps() {
+            Some((query, script)) => StepLength::read(query.name, &ask(self.session, &script).await?)?,
+            None => Vec::new(),
+        };
         let measure = self.measure();
         let total = total_of(if measure.is_time() { DiffMetric::Time } else { self.metric });
         let rows: Vec<CompareRow> = totals.iter().filter(|row| row.what == total).cloned().collect();
@@ -260,7 +267,8 @@ impl<'a> CaptureComparison<'a> {
             },
             is_estimated: measure.is_time() && fact::is_estimated(&self.facts),
         };
-        Ok(verdict::headlines(&rows, self.query.names.first().map_or("", String::as_str), words, &shares))
+        let base = self.query.names.first().map_or("", String::as_str);
+        Ok(verdict::headlines(&rows, base, words, &shares, &steps))
     }
 
     /// The statement about work, where time is compared that launches share.
@@ -269,14 +277,29 @@ impl<'a> CaptureComparison<'a> {
         is_asked.then(|| (queries::WORK, self.query.work()))
     }
 
-    /// The rows that changed: lines with their kernels, or kernels where the captures share no line.
+    /// The statement about the length of steps, where they are compared.
+    fn steps(&self) -> Option<SectionStatements> {
+        let is_asked = self.measure().is_time() && self.decision.per == DiffDivisor::Step;
+        is_asked.then(|| (queries::STEPS, self.query.steps()))
+    }
+
+    /// The rows that changed: lines with their kernels. Where the captures share no line,
+    /// kernels, or ops and modules if most kernels are in one capture only.
     async fn changes(&self, lines: &[RecordBatch], kernels: &[RecordBatch]) -> Outcome<PartChanges> {
         let mut rows = CompareRow::read(queries::COMPARE.name, lines)?;
-        let is_shared =
-            |row: &CompareRow| row.what != NO_LINE && row.base_launches > 0.0 && row.launches > 0.0;
+        // Of rows that are summed up, one may be that of launches without a line.
+        let is_shared = |row: &CompareRow| {
+            let in_both = row.rows - row.new_rows - row.gone_rows;
+            if row.rows > 1.0 { in_both > 1.0 } else { in_both > 0.0 && row.what != NO_LINE }
+        };
         if !rows.iter().any(is_shared) {
             let kernels = self.query.part(DiffPart::Kernels, self.measure());
             rows = CompareRow::read(queries::COMPARE.name, &ask(self.session, &kernels).await?)?;
+            let sum = |count: fn(&CompareRow) -> f64| rows.iter().map(count).sum::<f64>();
+            if 2.0 * sum(|row| row.new_rows + row.gone_rows) > sum(|row| row.rows) {
+                let aligned = self.query.part(DiffPart::Aligned, self.measure());
+                rows = CompareRow::read(queries::COMPARE.name, &ask(self.session, &aligned).await?)?;
+            }
             return Ok(PartChanges { rows, kernels: Vec::new() });
         }
         Ok(PartChanges { rows, kernels: DiffLineKernel::read(queries::LINE_KERNELS.name, kernels)? })
@@ -324,7 +347,9 @@ impl<'a> CaptureComparison<'a> {
     fn print_sql(&self, parts: &[DiffPart]) -> Outcome {
         let (mut made, mut texts) = (Vec::new(), Vec::new());
         let facts = (queries::COMPARABLE, self.script.clone());
-        for (section, mut script) in std::iter::once(facts).chain(self.work()).chain(self.costs(parts)) {
+        for (section, mut script) in
+            std::iter::once(facts).chain(self.work()).chain(self.steps()).chain(self.costs(parts))
+        {
             // A table is created once for all queries.
             script.tables.retain(|table| !made.contains(table));
             made.extend(script.tables.iter().cloned());
@@ -346,52 +371,6 @@ impl<'a> CaptureComparison<'a> {
             root: self.args.root.as_deref(),
         }
     }
-
-    /// The conditions with their results.
-    async fn judged(&self) -> Outcome<Vec<JudgedCondition>> {
-        let mut judged = Vec::new();
-        for gate in &self.args.gates {
-            let (rows, unit) = self.gated(gate).await?;
-            judged.push(gate::judge(gate, &rows, unit));
-        }
-        for file in &self.args.row_gates {
-            judged.push(JudgedCondition {
-                condition: output::path(file),
-                rows: Vec::new(),
-                total: None,
-                unit: draw::DiffUnit::Number,
-                failure: row_gate::failure(self.session, file).await?,
-            });
-        }
-        Ok(judged)
-    }
-
-    /// All rows that a condition is about.
-    async fn gated(&self, gate: &ChangeCondition) -> Outcome<(Vec<CompareRow>, draw::DiffUnit)> {
-        let measure = self.decision.measure(gate.metric);
-        if measure.is_scaled {
-            let what = format!(
-                "`{}` cannot be checked: a sample represents a different time in each capture",
-                gate.text
-            );
-            return Err(CommandFailure::message(NOT_COMPARABLE, what).hint("use the metric time".to_owned()));
-        }
-        let total = total_of(gate.metric);
-        if self.decision.unknown.contains(&total) {
-            let what = format!("`{}` cannot be checked: a capture lacks its data", gate.text);
-            return Err(CommandFailure::message(NOT_COMPARABLE, what));
-        }
-        let query = DiffQuery { is_all: true, ..self.query.clone() };
-        let script = match gate.part {
-            Some(part) => query.part(part, measure),
-            None => query.totals(&self.decision.unknown),
-        };
-        let mut found = CompareRow::read(queries::COMPARE.name, &ask(self.session, &script).await?)?;
-        if gate.part.is_none() {
-            found.retain(|row| row.what == total);
-        }
-        Ok((found, write::unit(measure)))
-    }
 }
 
 /// True for tables of parts. A screen shows the lines of two captures.
@@ -410,13 +389,15 @@ const fn total_of(metric: DiffMetric) -> &'static str {
 /// The selected parts.
 fn parts(args: &DiffArgs) -> Outcome<Vec<DiffPart>> {
     let counts_launches = args.metric == Some(DiffMetric::Launches);
-    let has_launches = |part: DiffPart| matches!(part, DiffPart::Lines | DiffPart::Ops | DiffPart::Kernels);
+    let has_launches = |part: DiffPart| {
+        matches!(part, DiffPart::Lines | DiffPart::Ops | DiffPart::Kernels | DiffPart::Aligned)
+    };
     if args.by.is_empty() {
         return Ok(PARTS.into_iter().filter(|&part| !counts_launches || has_launches(part)).collect());
     }
     match args.by.iter().find(|&&part| counts_launches && !has_launches(part)) {
         Some(part) => Err(CommandFailure::message(USAGE, format!("{} have no launches", part.name()))
-            .hint("only lines, ops and kernels have launches".to_owned())),
+            .hint("only lines, ops, kernels and aligned have launches".to_owned())),
         None => Ok(args.by.clone()),
     }
 }

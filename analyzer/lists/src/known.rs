@@ -41,6 +41,16 @@ rows! {
     }
 }
 
+rows! {
+    /// A row of `sql/queries/report/losses.sql`.
+    struct LostRow {
+        reason: Option<String>,
+    }
+}
+
+/// Data that an imported file never had: the import has lost nothing.
+const OUTSIDE: &str = "not in the imported file: ";
+
 /// Queries the completeness.
 pub(crate) async fn known(session: &Session) -> Outcome<CostCompleteness> {
     let query = queries::top::KNOWN;
@@ -48,7 +58,8 @@ pub(crate) async fn known(session: &Session) -> Outcome<CostCompleteness> {
         .into_iter()
         .next();
     let lost = answer::asked(session, queries::report::LOSSES, &queries::report::LOSSES.sql(&[])).await?;
-    let is_lossy = lost.iter().any(|batch| batch.num_rows() > 0);
+    let lost = LostRow::read(queries::report::LOSSES.name, &lost)?;
+    let is_lossy = lost.iter().any(|row| !row.reason.as_deref().unwrap_or_default().starts_with(OUTSIDE));
     Ok(found.map(|found| CostCompleteness::from_row(found, is_lossy)).unwrap_or_default())
 }
 

@@ -58,6 +58,14 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
         let _progress = ProgressSpinner::for_work(session.work(), format!("querying {}", section.name));
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, section, &sql))?)
     };
+    let (mut section, mut sql, mut rows) = (section, sql, rows);
+    if let Some((other, other_sql)) = with_accesses(args, section, &rows) {
+        let other_sql = filter.as_ref().map_or(other_sql.clone(), |filter| filter.sql(&other_sql));
+        let found = runtime.block_on(asked(&session, other, &other_sql))?;
+        if found.iter().any(|batch| batch.num_rows() > 0) {
+            (section, sql, rows) = (other, other_sql, found);
+        }
+    }
     known.say(&args.capture, args.format())?;
     filter.iter().try_for_each(|filter| filter.say(args.format(), ALL))?;
     let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
@@ -70,6 +78,17 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
         peak(&runtime.block_on(asked(&session, queries::PEAK, &peaks))?)?;
     }
     show(args, section, &rows, absence.as_deref()).map(|()| OK)
+}
+
+/// The query that ranks tensors by their accesses, where no sample ranks one.
+fn with_accesses(
+    args: &TopArgs,
+    section: CommandQuery,
+    rows: &[RecordBatch],
+) -> Option<(CommandQuery, String)> {
+    let is_unranked = rows.iter().all(|batch| batch.num_rows() == 0);
+    let is_asked = section == queries::TENSORS && args.sort.is_none() && is_unranked;
+    is_asked.then(|| (queries::TOUCHED, queries::TOUCHED.sql(&[("$top", args.rows.into())])))
 }
 
 fn section(args: &TopArgs) -> Outcome<CommandQuery> {

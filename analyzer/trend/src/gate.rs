@@ -168,8 +168,8 @@ fn subject(gate: &ChangeCondition) -> Outcome<TrendSubject> {
         Some(DiffPart::Lines) => TrendSubject::Lines,
         Some(DiffPart::Ops) => TrendSubject::Ops,
         Some(DiffPart::Kernels) => TrendSubject::Kernels,
-        Some(DiffPart::Instructions) => {
-            return Err(unknown(gate, "instructions are compared by `stallmap diff`"));
+        Some(DiffPart::Aligned | DiffPart::Instructions) => {
+            return Err(unknown(gate, "aligned work and instructions are compared by `stallmap diff`"));
         }
     })
 }

@@ -46,7 +46,8 @@ WITH kind AS (
       WHEN 12 THEN k.period
       WHEN 13 THEN k.source
       WHEN 14 THEN k.timing
-      WHEN 15 THEN k.sampled
+      -- Measured time needs no samples.
+      WHEN 15 THEN CASE WHEN '$family' <> 'time' OR k.timing NOT LIKE 'measured%' THEN k.sampled END
       WHEN 16 THEN k.dropped
       WHEN 17 THEN k.accesses
       WHEN 18 THEN k.missed

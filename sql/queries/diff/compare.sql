@@ -37,6 +37,24 @@ WITH spread AS (
   FROM every.launch l
   LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
   GROUP BY l.capture
+), step_value AS (
+  SELECT capture, key, program_step, sum(value) AS value
+  FROM $table
+  WHERE program_step IS NOT NULL
+  GROUP BY capture, key, program_step
+), step_spread AS (
+  -- Variance of the mean of three or more steps, from their spread. A step without the row has none of it. The last factor
+  -- widens it to Student's t of so few steps.
+  SELECT
+    v.capture, v.key,
+    greatest(0.0, sum(v.value * v.value) - power(sum(v.value), 2) / max(u.unit)) / (max(u.unit) - 1.0) / max(u.unit)
+      * power(
+        1.0 + 1.21 / (max(u.unit) - 1.0) + 1.44 / power(max(u.unit) - 1.0, 2) + 1.3 / power(max(u.unit) - 1.0, 3), 2
+      ) AS variance
+  FROM step_value v
+  JOIN unit u ON u.capture = v.capture
+  WHERE u.unit >= 3.0
+  GROUP BY v.capture, v.key
 ), label AS (
   -- Texts may be long: they join what is shown, and take no part in sorts.
   SELECT
@@ -48,12 +66,17 @@ WITH spread AS (
   SELECT
     p.capture, p.key, sum(p.launches) AS launches,
     sum(p.value) / max(u.unit) AS value,
-    (
-      sum(p.variance) * max(coalesce(d.dispersion, a.dispersion))
-        + max(power(a.assumed, 2)) * sum(p.varied_squares)
-    ) / power(max(u.unit), 2) AS variance
+    -- The spread of repeated steps, else that of repeated launches.
+    CASE WHEN max(s.variance) IS NOT NULL
+      THEN greatest(max(s.variance), sum(p.variance) / power(max(u.unit), 2))
+      ELSE (
+        sum(p.variance) * max(coalesce(d.dispersion, a.dispersion))
+          + max(power(a.assumed, 2)) * sum(p.varied_squares)
+      ) / power(max(u.unit), 2)
+    END AS variance
   FROM $table p
   JOIN unit u ON u.capture = p.capture
+  LEFT JOIN step_spread s ON s.capture = p.capture AND s.key = p.key
   LEFT JOIN dispersed d ON d.key = p.key
   CROSS JOIN overall a
   GROUP BY p.capture, p.key

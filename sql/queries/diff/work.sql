@@ -1,7 +1,8 @@
 -- Work and speed
--- The change of GPU time, in two parts: other numbers of launches of the same kernels with the same grid and block (work),
--- and everything else, such as slower launches and other kernels. span: from the first to the last work of a GPU, the
--- longest of a timeline.
+-- The change of time in four parts that add up to it, as shares of the first capture's time: calls (more or fewer of the
+-- same work), size (larger or smaller shapes, at the first capture's time for each element), speed (the same work in
+-- other time, also by other kernels), unmatched (kernels that only one capture has). span: from the first to the last work
+-- of a GPU, the longest of a timeline.
 WITH unit AS (
   -- Divisors, as in the comparison.
   SELECT
@@ -10,34 +11,77 @@ WITH unit AS (
   FROM every.launch l
   LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
   GROUP BY l.capture
-), kind AS (
+), class AS (
   SELECT
-    l.capture, f.demangled_name AS kernel, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z,
-    count(*) / max(u.unit) AS launches, sum(m.time) / max(u.unit) AS time
+    a.capture, a.level, a.key, a.class,
+    CASE WHEN a.level = 'op' THEN count(DISTINCT a.op_id) ELSE count(*) END / max(u.unit) AS calls,
+    max(a.size) AS size, sum(m.time) / max(u.unit) AS time
   FROM every.launch l
+  JOIN diff_align a ON a.capture = l.capture AND a.kernel_id = l.kernel_id
   JOIN diff_launch m ON m.capture = l.capture AND m.kernel_id = l.kernel_id
-  JOIN every.function f ON f.capture = l.capture AND f.function_id = l.function_id
   JOIN unit u ON u.capture = l.capture
-  GROUP BY l.capture, f.demangled_name, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z
+  GROUP BY a.capture, a.level, a.key, a.class
 ), total AS (
-  SELECT capture, sum(time) AS time FROM kind GROUP BY capture
-), same AS (
-  SELECT x.capture, sum((x.launches - b.launches) * b.time / b.launches) AS work
-  FROM kind b
-  JOIN kind x
-    ON x.kernel = b.kernel AND x.grid_x = b.grid_x AND x.grid_y = b.grid_y AND x.grid_z = b.grid_z
-    AND x.block_x = b.block_x AND x.block_y = b.block_y AND x.block_z = b.block_z
-  WHERE b.capture = '$base' AND x.capture <> '$base'
-  GROUP BY x.capture
+  SELECT capture, sum(time) AS time FROM class GROUP BY capture
+), item AS (
+  -- Each class of the first capture, for each other one, and those of the other.
+  SELECT o.capture, c.level, c.key, c.class, c.calls AS calls_a, c.size AS size_a, c.time AS time_a,
+    0.0 AS calls_b, CAST(NULL AS DOUBLE) AS size_b, 0.0 AS time_b
+  FROM class c
+  JOIN (SELECT capture FROM total WHERE capture <> '$base') o ON true
+  WHERE c.capture = '$base'
+  UNION ALL
+  SELECT capture, level, key, class, 0.0, NULL, 0.0, calls, size, time FROM class WHERE capture <> '$base'
+), pair AS (
+  SELECT
+    capture, level, key, class, sum(calls_a) AS calls_a, max(size_a) AS size_a, sum(time_a) AS time_a,
+    sum(calls_b) AS calls_b, max(size_b) AS size_b, sum(time_b) AS time_b
+  FROM item
+  GROUP BY capture, level, key, class
+), matched AS (
+  SELECT *, (level IN ('op', 'kernel') AND calls_a > 0.0 AND calls_b > 0.0) AS is_same FROM pair
+), compared AS (
+  -- Classes of one item that have no counterpart of their own are compared together, by their sizes.
+  SELECT
+    capture, level, key, is_same,
+    sum(calls_a) AS calls_a, sum(calls_b) AS calls_b, sum(time_a) AS time_a, sum(time_b) AS time_b,
+    CASE WHEN is_same THEN 1.0 WHEN count(coalesce(size_a, size_b)) = count(*)
+      THEN (sum(calls_b * size_b) / nullif(sum(calls_b), 0.0)) / nullif(sum(calls_a * size_a) / nullif(sum(calls_a), 0.0), 0.0)
+    END AS growth
+  FROM matched
+  GROUP BY capture, level, key, is_same, CASE WHEN is_same THEN class END
+), change AS (
+  SELECT
+    *, time_b - time_a AS change,
+    CASE
+      WHEN level NOT IN ('op', 'kernel') THEN 0.0
+      -- Further shapes of what both have.
+      WHEN calls_a <= 0.0 OR calls_b <= 0.0 THEN time_b - time_a
+      ELSE (calls_b / calls_a - 1.0) * time_a
+    END AS of_calls,
+    CASE WHEN level IN ('op', 'kernel') AND calls_a > 0.0 AND calls_b > 0.0
+      THEN calls_b / calls_a * (coalesce(growth, 1.0) - 1.0) * time_a ELSE 0.0 END AS of_size,
+    CASE WHEN level = 'remainder' OR level = 'module' AND (calls_a <= 0.0 OR calls_b <= 0.0)
+      THEN time_b - time_a ELSE 0.0 END AS of_one
+  FROM compared
+), share AS (
+  SELECT
+    capture, sum(of_calls) AS of_calls, sum(of_size) AS of_size, sum(of_one) AS of_one,
+    sum(change - of_calls - of_size - of_one) AS of_speed
+  FROM change
+  GROUP BY capture
 ), span AS (
   SELECT capture, CAST(max(span_ns) AS DOUBLE) AS span FROM every.device_time GROUP BY capture
 )
 SELECT
-  x.capture, coalesce(s.work, 0.0) / nullif(b.time, 0.0) AS work_share, (x.time - b.time) / nullif(b.time, 0.0) AS change_share,
+  x.capture,
+  s.of_calls / nullif(b.time, 0.0) AS calls_share, s.of_size / nullif(b.time, 0.0) AS size_share,
+  s.of_speed / nullif(b.time, 0.0) AS speed_share, s.of_one / nullif(b.time, 0.0) AS unmatched_share,
+  (x.time - b.time) / nullif(b.time, 0.0) AS change_share,
   sb.span AS base_span, sx.span AS span
 FROM total x
 JOIN total b ON b.capture = '$base'
-LEFT JOIN same s ON s.capture = x.capture
+LEFT JOIN share s ON s.capture = x.capture
 LEFT JOIN span sb ON sb.capture = '$base'
 LEFT JOIN span sx ON sx.capture = x.capture
 WHERE x.capture <> '$base'

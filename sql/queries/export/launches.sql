@@ -16,6 +16,8 @@ SELECT
   t.begin_ns AS gpu_begin_ns,
   coalesce(CAST(t.end_ns - t.begin_ns AS DOUBLE), d.duration_ns) AS duration_ns,
   f.demangled_name AS kernel, f.name AS mangled_name, n.short_kernel,
+  -- The name in the trace that was imported: the profiler demangles some names and others not.
+  CASE WHEN r.program = 'kineto' THEN f.name ELSE f.demangled_name END AS traced_kernel,
   l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z,
   l.register_count, l.static_shared_bytes, l.dynamic_shared_bytes,
   l.op_id, x.op, x.line, x.module_path, x.step, l.graph_id, l.graph_node,

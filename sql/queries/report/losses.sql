@@ -29,7 +29,9 @@ WITH named AS (
   SELECT wanted.instrument, 'run', 'not recorded: ' || wanted.without, 1, NULL
   FROM (VALUES ('accesses', 'stalls cannot be attributed to tensors'), ('pc_samples', 'there are no stalls')) AS
     wanted(instrument, without)
+  -- An import says itself what its file lacks.
   WHERE wanted.instrument NOT IN (SELECT instrument FROM run)
+    AND NOT EXISTS (SELECT 1 FROM run_option WHERE name = 'imported.tool')
 )
 SELECT sum(lost_count) AS count, kind, reason, instrument, min(detail) AS detail
 FROM named

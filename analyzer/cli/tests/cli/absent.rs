@@ -99,6 +99,13 @@ fn what_was_not_recorded_is_named_with_the_option_that_records_it() {
         message.contains("holds no samples of stalls") && message.contains("--only accesses"),
         "{message}"
     );
+    let tensors = place.run(&["top", "tensors", "no_samples"]);
+    assert!(tensors.expect_ok().stdout.contains("Tensors by accesses"), "{}", tensors.stdout);
+    let rows = place.run(&["top", "tensors", "no_samples", "--format", "jsonl"]).expect_ok().stdout.clone();
+    let share =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["share"].as_f64().unwrap();
+    let total = rows.lines().map(share).sum::<f64>();
+    assert!((total - 1.0).abs() < 1e-9, "{total}: {rows}");
     without(&place, "no_accesses", &["memory_access", "access_summary", "access_histogram"]);
     every_command_answers(&place, "no_accesses");
     let message = ask("no_accesses", "SELECT * FROM access_pattern");
@@ -110,6 +117,44 @@ fn what_was_not_recorded_is_named_with_the_option_that_records_it() {
     assert!(message.contains("holds no ops and tensors") && message.contains("--no-python"), "{message}");
     let message = ask("no_python", "SELECT * FROM launch WHERE false");
     assert_eq!(message, "", "the capture is not the reason");
+}
+
+#[test]
+fn rows_that_are_easily_misread_have_a_note() {
+    let place = CommandFolder::new();
+    let ask = |sql: &str| {
+        place.run(&["sql", "tiny.stallmap", "--format", "csv", "-c", sql]).expect_ok().stderr.clone()
+    };
+    let mixed = ask("SELECT kernel_id / CAST(grid_x AS BIGINT) AS part FROM launch");
+    assert!(mixed.contains("an unsigned integer divided by a signed one has decimals"), "{mixed}");
+    let called = ask("SELECT short_kernel, samples FROM pc_sample JOIN kernel_name USING (function_id)");
+    assert!(called.contains("may be a function that a kernel calls"), "{called}");
+    let kernel = "SELECT l.kernel_id, n.short_kernel FROM pc_sample s JOIN launch l ON l.kernel_id = s.kernel_id \
+        JOIN kernel_name n ON n.function_id = l.function_id";
+    let right = ask(kernel);
+    assert!(!right.contains("may be a function that a kernel calls"), "{right}");
+}
+
+#[test]
+fn an_import_has_lost_nothing_that_its_file_never_had() {
+    let place = CommandFolder::new();
+    let event = |cat: &str, name: &str, pid: u32, ts: u32, correlation: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":{pid},"tid":7,"ts":{ts},"dur":5,"args":{{{correlation}}}}}"#
+        )
+    };
+    let call = event("cuda_runtime", "cudaLaunchKernel", 30, 10, r#""correlation":1"#);
+    let gpu = r#""correlation":1,"device":0,"stream":7,"grid":[1,1,1],"block":[32,1,1]"#;
+    let events = [call, event("kernel", "spin", 0, 20, gpu)].join(",");
+    place.file("t.json", format!(r#"{{"schemaVersion":1,"traceEvents":[{events}]}}"#));
+    place.run(&["import", "t.json", "-o", "x.stallmap"]).expect_ok();
+    let kernels = place.run(&["top", "kernels", "x.stallmap"]);
+    assert!(kernels.expect_ok().stdout.contains("Nothing was lost."), "{}", kernels.stdout);
+    let memory = place.run(&["top", "memory", "x.stallmap"]);
+    let text = memory.expect_ok().stdout.clone();
+    assert!(text.contains("no allocations") && !text.contains("accesses"), "{text}");
+    let losses = place.run(&["report", "x.stallmap", "--section", "losses"]);
+    assert!(!losses.expect_ok().stdout.contains("not recorded"), "{}", losses.stdout);
 }
 
 #[test]

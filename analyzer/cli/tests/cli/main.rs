@@ -10,6 +10,7 @@ mod bad_input;
 mod changing;
 mod command;
 mod diff;
+mod diff_work;
 mod examples;
 mod export;
 mod filter;

@@ -44,7 +44,7 @@ pub struct DiffArgs {
     /// With --over: a label of the other capture (repeatable) [default: the newest of all]
     #[arg(long, value_name = "KEY=VALUE", requires = "over")]
     pub head: Vec<LabelCondition>,
-    /// Parts to compare as tables, comma-separated [default: lines, and with --all, json, jsonl or csv all but instructions]
+    /// Parts to compare as tables, comma-separated [default: lines, and with --all, json, jsonl or csv all but aligned and instructions]
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub by: Vec<DiffPart>,
     /// Metric to compare [default: time, or samples if the captures do not know time alike]
@@ -53,7 +53,8 @@ pub struct DiffArgs {
     /// Divisor of sums
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = DiffDivisor::Auto)]
     pub per: DiffDivisor,
-    /// Only launches of this phase of the program: its steps, set-up or all [default: all]. Facts are of the whole captures
+    /// Only launches of this phase of the program: its steps, set-up or all [default: steady if all captures have steps and --per is
+    /// auto, else all]. Facts are of the whole captures
     #[arg(long, value_enum, value_name = "PHASE")]
     pub phase: Option<ProgramPhase>,
     /// Rows per part, the rest as one row
@@ -139,6 +140,9 @@ pub enum DiffPart {
     /// Kernels, by code hash, else by name
     #[value(aliases = ["kernel", "functions"])]
     Kernels,
+    /// Ops that all captures have, else kernels, else modules: for other GPUs, libraries and releases
+    #[value(alias = "work")]
+    Aligned,
     /// Instructions of kernels with equal code
     #[value(alias = "instruction")]
     Instructions,
@@ -165,7 +169,7 @@ pub enum DiffMetric {
 /// Divisor of sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DiffDivisor {
-    /// Steps if their number differs, otherwise nothing
+    /// Steps if all captures have some, otherwise nothing
     Auto,
     /// None
     Total,
@@ -225,6 +229,7 @@ impl DiffPart {
             Self::Lines => "lines",
             Self::Ops => "ops",
             Self::Kernels => "kernels",
+            Self::Aligned => "aligned",
             Self::Instructions => "instructions",
         }
     }

@@ -79,7 +79,7 @@ impl ChangeCondition {
     fn check(self) -> Result<Self, String> {
         match (self.part, self.metric) {
             (Some(DiffPart::Tensors | DiffPart::Roles | DiffPart::Instructions), DiffMetric::Launches) => {
-                Err("launches are counted of lines, ops and kernels, or in all".to_owned())
+                Err("launches are counted of lines, ops, kernels and aligned, or in all".to_owned())
             }
             _ => Ok(self),
         }

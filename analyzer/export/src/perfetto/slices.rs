@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::kernels::event_id;
 use super::{packet, packet_at};
 use crate::proto::MessageBuilder;
 use crate::round::unsigned;
@@ -10,6 +11,8 @@ use crate::timeline::{CaptureTimeline, TimelineCall, TimelineLaunch};
 /// A slice begins, and ends.
 pub(super) const BEGIN: u64 = 1;
 pub(super) const END: u64 = 2;
+/// Numbers of the stages that a slice submits, an extension of `TrackEvent`.
+const GPU_CORRELATION: u32 = 3000;
 /// Threads of one process, in the numbers of tracks.
 const MAX_THREADS: u64 = 1 << 20;
 
@@ -51,7 +54,9 @@ fn track(process: i64, thread: Option<u32>) -> u64 {
 fn described(timeline: &CaptureTimeline, threads: impl Iterator<Item = (i64, u32)>) -> Vec<MessageBuilder> {
     let threads: BTreeSet<(i64, u32)> = threads.collect();
     let process = |process: &crate::timeline::TimelineProcess| {
+        let rank = process.rank.map(|rank| format!("rank {rank}"));
         let name = MessageBuilder::default().int(1, process.id).text(6, &process.program);
+        let name = name.with(rank, |name, rank| name.text(8, &rank));
         packet().message(60, &MessageBuilder::default().uint(1, track(process.id, None)).message(3, &name))
     };
     let thread = |(process, thread): (i64, u32)| {
@@ -85,6 +90,9 @@ fn call_slice(call: &TimelineCall) -> ThreadSlice {
 fn launch_slice(launch: &TimelineLaunch) -> Option<ThreadSlice> {
     let event = MessageBuilder::default().text(22, "cuda_runtime").text(23, "launch");
     let event = event.message(4, &number("kernel_id", launch.kernel_id));
+    // The arrow from the call to the kernel, which the viewer draws by the number of the stage.
+    let stage = launch.begin_ns().map(|_| MessageBuilder::default().uint(1, event_id(launch.kernel_id)));
+    let event = event.with(stage, |event, stage| event.message(GPU_CORRELATION, &stage));
     Some(ThreadSlice {
         begin_ns: unsigned(launch.call_begin_ns?),
         end_ns: launch.call_end_ns.map(unsigned),

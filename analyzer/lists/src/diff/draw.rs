@@ -230,6 +230,7 @@ impl DiffDrawing<'_> {
             Some(DiffPart::Lines) => ("line", "in backward"),
             Some(DiffPart::Ops) => ("op", "phase"),
             Some(DiffPart::Kernels) => ("kernel", "code"),
+            Some(DiffPart::Aligned) => ("aligned by", "detail"),
             Some(DiffPart::Instructions) => ("instruction", "kernel"),
         }
     }

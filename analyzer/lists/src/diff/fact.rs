@@ -52,9 +52,14 @@ impl FactDecision {
         let is_stepless = facts
             .iter()
             .any(|fact| fact.name == "steps" && [&fact.base_value, &fact.value].contains(&&"0".to_owned()));
+        // One step of every capture is all that they have in common with a program without steps.
+        let is_single = facts.iter().all(|fact| {
+            fact.name != "steps" || [&fact.base_value, &fact.value].iter().all(|steps| *steps == "1")
+        });
+        let has_steps = !is_stepless && !is_single;
         let is_scaled = TIME_OF_A_SAMPLE.into_iter().any(differs);
         let per = match per {
-            DiffDivisor::Auto if differs("steps") && !is_stepless => DiffDivisor::Step,
+            DiffDivisor::Auto if has_steps => DiffDivisor::Step,
             DiffDivisor::Auto => DiffDivisor::Total,
             given => given,
         };

@@ -60,7 +60,7 @@ impl MeasureLevel {
         match part {
             DiffPart::Tensors | DiffPart::Roles => Self::Tensor,
             DiffPart::Instructions => Self::Instruction,
-            DiffPart::Lines | DiffPart::Ops | DiffPart::Kernels => Self::Launch,
+            DiffPart::Lines | DiffPart::Ops | DiffPart::Kernels | DiffPart::Aligned => Self::Launch,
         }
     }
 }
@@ -152,6 +152,14 @@ impl DiffMeasure {
 }
 
 impl DiffQuery {
+    /// Compares per this divisor: by steps that the captures have, as `asked` automatically, their repeated part.
+    pub(super) fn compare_per(&mut self, per: DiffDivisor, asked: DiffDivisor) {
+        self.per = per;
+        if (asked, per) == (DiffDivisor::Auto, DiffDivisor::Step) {
+            self.phase = Some(ProgramPhase::Steady);
+        }
+    }
+
     /// Facts of the captures, and their consequences for a metric.
     pub(super) fn comparable(&self, metric: DiffMetric) -> QueryScript {
         let measure = DiffMeasure { metric, is_scaled: false };
@@ -182,23 +190,37 @@ impl DiffQuery {
         let unknown: Vec<String> = unknown.iter().map(|name| format!("'{name}'")).collect();
         let unknown = if unknown.is_empty() { "''".to_owned() } else { unknown.join(", ") };
         let rows = queries::TOTALS.body().replace("$unknown", &unknown);
+        let rows = rows.replace("diff_launch", &self.table_name("diff_launch"));
         let launches = self.measures("diff_launch", &queries::MEASURE_LAUNCH.body());
-        let tables = vec![launches, alike(), table("diff_totals", &sums(&rows, MeasureLevel::Launch))];
-        QueryScript { tables, query: self.compare("diff_totals", true) }
+        let name = self.table_name("diff_totals");
+        let tables = vec![launches, alike(), table(&name, &self.sums(&rows, MeasureLevel::Launch))];
+        QueryScript { tables, query: self.compare(&name, true) }
     }
 
     /// Work and speed in the change of time.
     pub(super) fn work(&self) -> QueryScript {
         let query = self.fill(&queries::WORK.body()).replace("$per", self.unit());
+        let query = query.replace("JOIN diff_launch", &format!("JOIN {}", self.table_name("diff_launch")));
         let launches = self.measures("diff_launch", &queries::MEASURE_LAUNCH.body());
-        QueryScript { tables: vec![launches], query: self.launches(&query) }
+        QueryScript { tables: vec![launches, self.align()], query: self.launches(&query) }
+    }
+
+    /// Lengths of steps.
+    pub(super) fn steps(&self) -> QueryScript {
+        QueryScript { tables: Vec::new(), query: self.fill(&queries::STEPS.body()) }
+    }
+
+    /// The table of launches with their counterparts in other captures.
+    fn align(&self) -> String {
+        table("diff_align", &self.fill(&queries::ALIGN.body()))
     }
 
     /// The cost of a part.
     pub(super) fn part(&self, part: DiffPart, measure: DiffMeasure) -> QueryScript {
         let level = MeasureLevel::for_part(part);
-        let (source, measured) = measure.table(level);
-        let name = format!("diff_{}_{}", part.name(), measure.name());
+        let (made, measured) = measure.table(level);
+        let source = self.table_name(&made);
+        let name = self.table_name(&format!("diff_{}_{}", part.name(), measure.name()));
         let columns = match (level, measure.columns()) {
             (MeasureLevel::Launch, (value, variance)) => {
                 format!("capture, kernel_id, {value} AS value, {variance} AS variance")
@@ -207,8 +229,11 @@ impl DiffQuery {
         };
         let keys =
             keys(part).body().replace("FROM measured m", &format!("FROM (SELECT {columns} FROM {source}) m"));
-        let tables =
-            vec![self.measures(&source, &measured), alike(), table(&name, &sums(&self.fill(&keys), level))];
+        let mut tables = vec![self.measures(&made, &measured), alike()];
+        if part == DiffPart::Aligned {
+            tables.push(self.align());
+        }
+        tables.push(table(&name, &self.sums(&self.fill(&keys), level)));
         QueryScript { tables, query: self.compare(&name, self.is_all) }
     }
 
@@ -227,6 +252,7 @@ impl DiffQuery {
 
     /// The table of measures, of the launches of the phase.
     fn measures(&self, name: &str, rows: &str) -> String {
+        let name = &self.table_name(name);
         let Some(phase) = self.phase else { return table(name, rows) };
         let words = phase.words();
         let rows = rows.trim_end();
@@ -248,6 +274,31 @@ impl DiffQuery {
         // The span of the timeline is that of all phases.
         text.replace("FROM every.launch l\n", &launches)
             .replace("CAST(max(span_ns) AS DOUBLE) AS span", "CAST(NULL AS DOUBLE) AS span")
+    }
+
+    /// The name of a table whose rows depend on the phase and the divisor: a session may have it for several.
+    fn table_name(&self, name: &str) -> String {
+        let phase = self.phase.map(|phase| format!("_{}", phase.name())).unwrap_or_default();
+        let per = if self.per == DiffDivisor::Step { "_by_step" } else { "" };
+        format!("{name}{phase}{per}")
+    }
+
+    /// Sums of rows with keys. A launch has one row of a key, or several where rows are parts of launches.
+    fn sums(&self, rows: &str, level: MeasureLevel) -> String {
+        let parts = match level {
+            MeasureLevel::Launch => {
+                "  SELECT capture, kernel_id, key, what, detail, detail AS last_detail, value, variance FROM measured_row"
+            }
+            MeasureLevel::Instruction | MeasureLevel::Tensor => {
+                "  SELECT
+    capture, kernel_id, key, min(what) AS what, min(detail) AS detail, max(detail) AS last_detail,
+    sum(value) AS value, sum(variance) AS variance
+  FROM measured_row
+  GROUP BY capture, kernel_id, key"
+            }
+        };
+        let text = queries::SUMS.body().replace("$rows", rows.trim_end()).replace("$parts", parts);
+        text.replace("$per", self.unit())
     }
 
     /// The divisor of sums.
@@ -285,23 +336,6 @@ fn alike() -> String {
     table("diff_alike", &queries::ALIKE.body())
 }
 
-/// Sums of rows with keys. A launch has one row of a key, or several where rows are parts of launches.
-fn sums(rows: &str, level: MeasureLevel) -> String {
-    let parts = match level {
-        MeasureLevel::Launch => {
-            "  SELECT capture, kernel_id, key, what, detail, detail AS last_detail, value, variance FROM measured_row"
-        }
-        MeasureLevel::Instruction | MeasureLevel::Tensor => {
-            "  SELECT
-    capture, kernel_id, key, min(what) AS what, min(detail) AS detail, max(detail) AS last_detail,
-    sum(value) AS value, sum(variance) AS variance
-  FROM measured_row
-  GROUP BY capture, kernel_id, key"
-        }
-    };
-    queries::SUMS.body().replace("$rows", rows.trim_end()).replace("$parts", parts)
-}
-
 /// The query that gives the rows of a part their keys.
 pub(super) const fn keys(part: DiffPart) -> library::queries::CommandQuery {
     match part {
@@ -310,6 +344,7 @@ pub(super) const fn keys(part: DiffPart) -> library::queries::CommandQuery {
         DiffPart::Lines => queries::LINES,
         DiffPart::Ops => queries::OPS,
         DiffPart::Kernels => queries::KERNELS,
+        DiffPart::Aligned => queries::ALIGNED,
         DiffPart::Instructions => queries::INSTRUCTIONS,
     }
 }

@@ -28,8 +28,14 @@ rows! {
 pub(super) struct WorkShare {
     /// The other capture.
     pub(super) capture: String,
-    /// The change by other numbers of launches of the same kernels, as part of the first capture's time.
-    pub(super) work: Option<f64> as "work_share",
+    /// The change by more or fewer of the same work, as part of the first capture's time.
+    pub(super) calls: Option<f64> as "calls_share",
+    /// By larger or smaller shapes.
+    pub(super) size: Option<f64> as "size_share",
+    /// By the same work in other time.
+    pub(super) speed: Option<f64> as "speed_share",
+    /// By kernels that only one capture has.
+    pub(super) unmatched: Option<f64> as "unmatched_share",
     /// The complete change.
     pub(super) change: Option<f64> as "change_share",
     /// The time from the first to the last work in the first capture, nanoseconds.
@@ -39,12 +45,80 @@ pub(super) struct WorkShare {
 }
 }
 
+rows! {
+/// A row of `sql/queries/diff/steps.sql`.
+#[derive(Clone, Debug)]
+pub(super) struct StepLength {
+    /// The other capture.
+    pub(super) capture: String,
+    /// The mean length of a step in the first capture, nanoseconds.
+    pub(super) base_ns: Option<f64>,
+    /// In the other.
+    pub(super) ns: Option<f64>,
+    /// The busy part in the first capture.
+    pub(super) base_busy: Option<f64>,
+    /// In the other.
+    pub(super) busy: Option<f64>,
+    /// Lower end of the interval of the difference.
+    pub(super) change_low: Option<f64>,
+    /// Its upper end.
+    pub(super) change_high: Option<f64>,
+}
+}
+
+/// A part of a change that is too small to be named, relative to the first capture.
+const SMALL: f64 = 0.005;
+
 impl WorkShare {
-    /// The part of the change that is work and that which is not, if most of it is work.
-    fn parts(&self) -> Option<(f64, f64)> {
-        let (work, change) = (self.work?, self.change?);
-        let rest = change - work;
-        (work * change > 0.0 && work.abs() > rest.abs()).then_some((work, rest))
+    /// The change that is more or less work.
+    fn work(&self) -> f64 {
+        self.calls.unwrap_or(0.0) + self.size.unwrap_or(0.0)
+    }
+
+    /// True if most of the change is more or less work.
+    fn is_work(&self) -> bool {
+        let work = self.work();
+        self.change.is_some_and(|change| work * change > 0.0 && work.abs() > (change - work).abs())
+    }
+
+    /// The parts that are not small. None if there is nothing but speed.
+    fn parts(&self) -> Option<String> {
+        let named = [
+            (self.calls, "more calls of the same", "fewer calls of the same"),
+            (self.size, "larger shapes", "smaller shapes"),
+            (self.speed, "slower work", "faster work"),
+            (self.unmatched, "kernels without a counterpart", "kernels without a counterpart"),
+        ];
+        let is_small = |share: Option<f64>| share.is_none_or(|share| share.abs() < SMALL);
+        if is_small(self.calls) && is_small(self.size) && is_small(self.unmatched) {
+            return None;
+        }
+        if self.change.is_some_and(|change| self.unmatched.unwrap_or(0.0).abs() > 0.5 * change.abs()) {
+            return Some("Kernels without a counterpart make most of the change.".to_owned());
+        }
+        let named = named.into_iter().filter(|(share, ..)| !is_small(*share));
+        let part = |(share, more, less): (Option<f64>, &str, &str)| {
+            let share = share.unwrap_or(0.0);
+            format!("{:+.1} % by {}", 100.0 * share, if share > 0.0 { more } else { less })
+        };
+        Some(format!("By parts: {}.", named.map(part).collect::<Vec<_>>().join(", ")))
+    }
+}
+
+impl StepLength {
+    /// The lengths of a step as a sentence.
+    fn sentence(&self, unit: DiffUnit) -> Option<String> {
+        let (before, after) = (self.base_ns?, self.ns?);
+        let is_noise = self.change_low? <= 0.0 && self.change_high? >= 0.0;
+        let change = if is_noise { "within noise".to_owned() } else { number::ratio(after / before) };
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        Some(format!(
+            "A step lasts {} → {} ({change}), GPU busy {} → {}.",
+            unit.value(before),
+            unit.value(after),
+            percent(self.base_busy?),
+            percent(self.busy?)
+        ))
     }
 }
 
@@ -78,40 +152,43 @@ pub(super) fn headlines(
     base: &str,
     words: MetricWords<'_>,
     shares: &[WorkShare],
+    steps: &[StepLength],
 ) -> Vec<TotalChange> {
     let headline = |row: &CompareRow| {
         let work = shares.iter().find(|work| work.capture == row.capture);
-        let amount = work.filter(|_| !row.is_noise()).and_then(|work| of_work(row, base, words, work));
-        TotalChange { sentence: amount.unwrap_or_else(|| sentence(row, base, words)), row: row.clone() }
+        let is_work = !row.is_noise() && work.is_some_and(WorkShare::is_work);
+        let parts = work.and_then(WorkShare::parts).map(|parts| format!(" {parts}")).unwrap_or_default();
+        let steps = steps.iter().find(|steps| steps.capture == row.capture);
+        let steps = steps.and_then(|steps| steps.sentence(words.unit));
+        let length = steps.or_else(|| work.filter(|_| is_work).and_then(|work| span(work, words.unit)));
+        let length = length.map(|length| format!(" {length}")).unwrap_or_default();
+        let sentence = if is_work { of_work(row, base, words) } else { sentence(row, base, words) };
+        TotalChange { sentence: sentence + &parts + &length, row: row.clone() }
     };
     rows.iter().map(headline).collect()
 }
 
-/// The sentence about a capture that does more or less of the same work: this is neither faster nor slower. None if
-/// something else is most of the change.
-fn of_work(row: &CompareRow, base: &str, words: MetricWords<'_>, work: &WorkShare) -> Option<String> {
-    let (amount, rest) = work.parts()?;
-    let verdict = if amount > 0.0 { "more" } else { "less" };
-    let change = row.ratio.map(number::ratio)?;
-    let signed = |share: f64| number::ratio(1.0 + share);
-    let span = work.base_span.zip(work.span).map(|(before, after)| {
-        let (before, after) = (words.unit.value(before), words.unit.value(after));
-        if before == after {
-            format!(" Both last {before}.")
-        } else {
-            format!(" They last {before} and {after}.")
-        }
-    });
-    Some(format!(
-        "{} does {verdict} work than {base}: {change} time{}, {}{}: {} by launches of the same kernels, {} by the rest.{}",
+/// The sentence about a capture whose change is mostly more or less work: this is neither faster nor slower.
+fn of_work(row: &CompareRow, base: &str, words: MetricWords<'_>) -> String {
+    let verdict = if row.change > 0.0 { "more" } else { "less" };
+    let change = row.ratio.map_or_else(|| "from nothing".to_owned(), number::ratio);
+    format!(
+        "{} does {verdict} work than {base}: {change} time{}, {}{}.",
         row.capture,
         bracketed(row),
         range(row, words.unit),
         words.per,
-        signed(amount),
-        signed(rest),
-        span.unwrap_or_default()
-    ))
+    )
+}
+
+/// The time from the first to the last work.
+fn span(work: &WorkShare, unit: DiffUnit) -> Option<String> {
+    let (before, after) = (unit.value(work.base_span?), unit.value(work.span?));
+    Some(if before == after {
+        format!("Both last {before}.")
+    } else {
+        format!("They last {before} and {after}.")
+    })
 }
 
 fn sentence(row: &CompareRow, base: &str, words: MetricWords<'_>) -> String {
@@ -192,22 +269,48 @@ mod tests {
             is_estimated: false,
         };
         let row = row(5000.0, 4000.0, "less");
-        let share = |work: f64| WorkShare {
+        let share = |calls: f64, size: f64, unmatched: f64| WorkShare {
             capture: "b".into(),
-            work: Some(work),
+            calls: Some(calls),
+            size: Some(size),
+            speed: Some(-0.2 - calls - size - unmatched),
+            unmatched: Some(unmatched),
             change: Some(-0.2),
             base_span: Some(7000.0),
             span: Some(7000.0),
         };
-        let sentence =
-            |work: f64| headlines(std::slice::from_ref(&row), "a", words, &[share(work)])[0].sentence.clone();
+        let say = |share: WorkShare, steps: &[StepLength]| {
+            headlines(std::slice::from_ref(&row), "a", words, &[share], steps)[0].sentence.clone()
+        };
         assert_eq!(
-            sentence(-0.25),
-            "b does less work than a: -20.0 % time (95 % CI -30.0 % to -10.0 %), 5 → 4 µs: -25.0 % by launches of the \
-             same kernels, +5.0 % by the rest. Both last 7 µs."
+            say(share(-0.15, -0.1, 0.0), &[]),
+            "b does less work than a: -20.0 % time (95 % CI -30.0 % to -10.0 %), 5 → 4 µs. By parts: -15.0 % by fewer \
+             calls of the same, -10.0 % by smaller shapes, +5.0 % by slower work. Both last 7 µs."
         );
-        assert!(sentence(-0.05).starts_with("b is faster than a"), "{}", sentence(-0.05));
-        assert!(sentence(0.1).starts_with("b is faster than a"), "{}", sentence(0.1));
+        let faster = "b is faster than a: -20.0 % time (95 % CI -30.0 % to -10.0 %), 5 → 4 µs.";
+        assert_eq!(
+            say(share(0.1, 0.0, 0.02), &[]),
+            format!(
+                "{faster} By parts: +10.0 % by more calls of the same, -32.0 % by faster work, +2.0 % by kernels without a \
+                 counterpart."
+            )
+        );
+        let steps = StepLength {
+            capture: "b".into(),
+            base_ns: Some(8000.0),
+            ns: Some(6000.0),
+            base_busy: Some(0.625),
+            busy: Some(0.5),
+            change_low: Some(-2500.0),
+            change_high: Some(-1500.0),
+        };
+        let same = share(0.0, 0.0, 0.0);
+        assert_eq!(
+            say(same.clone(), std::slice::from_ref(&steps)),
+            format!("{faster} A step lasts 8 µs → 6 µs (-25.0 %), GPU busy 62.5 % → 50.0 %.")
+        );
+        let noise = StepLength { change_high: Some(1.0), ..steps };
+        assert!(say(same, &[noise]).contains("6 µs (within noise)"));
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn compare(session: &Session, things: &[CountPair], top: usize) -> String {
          column5 AS last_detail, column6 AS value, column7 AS variance FROM (VALUES {})",
         rows.trim_end_matches(',')
     );
-    let sums = queries::diff::SUMS.body().replace("$rows", &rows);
+    let sums = queries::diff::SUMS.body().replace("$rows", &rows).replace("$per", "total");
     let tables = [
         ("diff_alike", queries::diff::ALIKE.body()),
         ("counts", sums.replace("$parts", "SELECT * FROM measured_row")),
