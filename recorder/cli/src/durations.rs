@@ -87,6 +87,7 @@ mod tests {
             context_number: 1,
             begin_ns: 10,
             end_ns: Some(10 + ns),
+            device_id: Some(0),
             ..RawActivity::default()
         }
     }

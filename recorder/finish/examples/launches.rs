@@ -102,6 +102,7 @@ fn activity(ordinal: u64) -> RawActivity {
         stream_number: Some(7),
         begin_ns,
         end_ns,
+        device_id: Some(0),
         ..RawActivity::default()
     }
 }

@@ -31,6 +31,7 @@ pub(crate) fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         new_page_count: 2,
         shared_carveout: Some(-1),
         record_ns: 40_000,
+        max_dynamic_shared_bytes: Some(0),
         ..Bundle::default()
     }])?;
     let after = hash::content_hash(&page(|index| f32::from(index) + 1.0));

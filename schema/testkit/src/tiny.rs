@@ -122,6 +122,7 @@ fn runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         python_version: Some("3.12.3".to_owned()),
         torch_version: Some("2.11.0".to_owned()),
         sampling_period_cycles: (instrument == Instrument::PcSamples).then_some(1024),
+        exit_code: Some(0),
         ..Run::default()
     };
     let replay = Run { started_ns: at(200), ended_ns: Some(at(300)), ..run(COUNTERS, Instrument::Counters) };

@@ -71,6 +71,9 @@ fn launch_run(ordinal: u64) -> LaunchRun {
         begin_ns: 1,
         end_ns: Some(2),
         recorded: true,
+        request_count: Some(0),
+        lane_access_count: Some(0),
+        lost_request_count: Some(0),
         ..LaunchRun::default()
     }
 }

@@ -357,6 +357,7 @@ pub(crate) fn launch(ordinal: u64) -> Launch {
         block_z: 1,
         op_id: Some(OpId(ordinal + 1)),
         pystates_hash: Some(state()),
+        dynamic_shared_bytes: Some(0),
         ..Launch::default()
     }
 }

@@ -48,6 +48,7 @@ pub(crate) fn kernel(correlation_id: u64, begin_ns: i64) -> RawActivity {
         stream_number: Some(9),
         begin_ns,
         end_ns: Some(begin_ns + 5),
+        device_id: Some(0),
         ..RawActivity::default()
     }
 }

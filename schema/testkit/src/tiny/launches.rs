@@ -30,6 +30,9 @@ pub(super) fn launches(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         register_count: Some(16),
         op_id: Some(op(number)),
         pystates_hash: Some(state),
+        dynamic_shared_bytes: Some(0),
+        static_shared_bytes: Some(0),
+        local_bytes: Some(0),
         ..Launch::default()
     }))?;
     launch_runs(writer)?;
@@ -87,6 +90,7 @@ fn parameters(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         end_ns: Some(at(61)),
         synchronization: Some(SynchronizationKind::Stream),
         correlation_id: Some(7),
+        stream_id: Some(0),
         ..GpuActivity::default()
     }])?;
     writer.append_rows([LaunchCollective {

@@ -81,6 +81,7 @@ pub(super) fn memory(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         address: Address(POOL),
         size_bytes: 2 << 20,
         pystates_hash: Some(outer_state()),
+        alloc_ns: at(0),
         ..DeviceAllocation::default()
     }])?;
     writer.append_rows([Memcpy {
