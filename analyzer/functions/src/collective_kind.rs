@@ -25,6 +25,7 @@ pub(super) fn function() -> ColumnFunction {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other functions of columns can fail")]
 fn compute(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let names = columns[0].as_string::<i32>().iter();
     let kinds: StringArray =

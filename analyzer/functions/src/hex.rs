@@ -22,6 +22,7 @@ pub(super) fn function() -> ColumnFunction {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other functions of columns can fail")]
 fn compute(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let numbers = columns[0].as_primitive::<UInt64Type>();
     let text: StringArray = numbers.iter().map(|number| Some(format!("{:#x}", number?))).collect();

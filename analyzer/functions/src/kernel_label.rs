@@ -32,6 +32,7 @@ pub(super) fn function() -> ColumnFunction {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other functions of columns can fail")]
 fn compute(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let details = columns.get(1).map(AsArray::as_primitive::<Int64Type>);
     let detail = |row| match details {

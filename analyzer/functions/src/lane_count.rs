@@ -22,6 +22,7 @@ pub(super) fn function() -> ColumnFunction {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other functions of columns can fail")]
 fn compute(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let counts: UInt32Array = columns[0].as_primitive::<UInt32Type>().unary(u32::count_ones);
     Ok(Arc::new(counts))

@@ -24,6 +24,7 @@ pub(super) fn function() -> ColumnFunction {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other functions of columns can fail")]
 fn compute(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let (sizes, strides) = (columns[0].as_list::<i32>(), columns[1].as_list::<i32>());
     let shapes = (0..sizes.len()).map(|row| Some(shape(&numbers(sizes, row)?, &numbers(strides, row)?)));

@@ -50,6 +50,7 @@ pub enum RowCount {
 
 impl RowCount {
     /// The number of rows that may be there.
+    #[must_use]
     pub fn or(self, rows: Option<usize>) -> Self {
         rows.map_or(self, Self::Known)
     }
