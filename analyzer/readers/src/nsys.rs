@@ -283,8 +283,8 @@ impl NsysReader {
                 trace.losses.add(LossKind::Source, "NVTX ranges without begin, end or thread", None);
                 return;
             };
-            let named = row.integer(5).and_then(|id| texts.get(&id)).map(|name| &**name);
-            let name = row.text(4).or(named).unwrap_or("(unnamed range)");
+            let shared = row.integer(5).and_then(|id| texts.get(&id)).map(|name| &**name);
+            let name = row.text(4).or(shared).unwrap_or("(unnamed range)");
             let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) };
             let mut op = range::op(call, name);
             // Millions of ranges have few names.
