@@ -159,7 +159,7 @@ fn the_spread_of_steps_decides_what_is_noise() {
 #[test]
 fn captures_that_share_no_time_compare_by_launches() {
     let calls = vec![OpCalls::new("aten::mm", square(64), "gemm", 3, 10.0)];
-    let place = pair(&[calls.clone()], &[calls]);
+    let place = pair(std::slice::from_ref(&calls), std::slice::from_ref(&calls));
     let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/transformer_step.stallmap");
     let ran = place.run(&["diff", "a.stallmap", testdata, "-n", "99"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
