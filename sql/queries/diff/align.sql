@@ -51,33 +51,32 @@ WITH called AS (
   LEFT JOIN every.kernel_name n ON n.capture = l.capture AND n.function_id = l.function_id
   LEFT JOIN every.op o ON o.capture = l.capture AND o.op_id = l.op_id
   LEFT JOIN every.op g ON g.capture = o.capture AND g.op_id = o.forward_op_id
-), phase_op AS (
-  SELECT op, phase FROM named WHERE op IS NOT NULL GROUP BY op, phase HAVING count(DISTINCT capture) = $captures
 ), by_phase AS (
-  SELECT n.*, p.op IS NOT NULL AS is_phase
-  FROM named n
-  LEFT JOIN phase_op p ON p.op = n.op AND p.phase = n.phase
-), any_op AS (
-  SELECT op FROM by_phase WHERE NOT is_phase AND op IS NOT NULL GROUP BY op HAVING count(DISTINCT capture) = $captures
+  -- Windows read the launches once. Joins with what all captures share would read them once for each level and side.
+  SELECT *, op IS NOT NULL AND count(DISTINCT capture) OVER (PARTITION BY op, phase) = $captures AS is_phase FROM named
 ), by_op AS (
-  SELECT b.*, b.is_phase OR a.op IS NOT NULL AS is_op FROM by_phase b LEFT JOIN any_op a ON a.op = b.op
-), kernel AS (
-  SELECT kernel FROM by_op WHERE NOT is_op GROUP BY kernel HAVING count(DISTINCT capture) = $captures
+  SELECT
+    *,
+    is_phase OR op IS NOT NULL AND count(DISTINCT capture) FILTER (WHERE NOT is_phase) OVER (PARTITION BY op) = $captures
+      AS is_op
+  FROM by_phase
 ), by_kernel AS (
-  SELECT b.*, NOT b.is_op AND k.kernel IS NOT NULL AS is_kernel FROM by_op b LEFT JOIN kernel k ON k.kernel = b.kernel
-), module AS (
-  SELECT module
-  FROM by_kernel
-  WHERE NOT is_op AND NOT is_kernel AND module IS NOT NULL
-  GROUP BY module
-  HAVING count(DISTINCT capture) = $captures
+  SELECT
+    *,
+    NOT is_op AND count(DISTINCT capture) FILTER (WHERE NOT is_op) OVER (PARTITION BY kernel) = $captures AS is_kernel
+  FROM by_op
 ), leveled AS (
   SELECT
-    b.*,
-    CASE WHEN b.is_op THEN 'op' WHEN b.is_kernel THEN 'kernel' WHEN m.module IS NOT NULL THEN 'module' ELSE 'remainder' END
-      AS level
-  FROM by_kernel b
-  LEFT JOIN module m ON m.module = b.module
+    *,
+    CASE
+      WHEN is_op THEN 'op'
+      WHEN is_kernel THEN 'kernel'
+      WHEN module IS NOT NULL
+        AND count(DISTINCT capture) FILTER (WHERE NOT is_op AND NOT is_kernel) OVER (PARTITION BY module) = $captures
+        THEN 'module'
+      ELSE 'remainder'
+    END AS level
+  FROM by_kernel
 )
 SELECT
   v.capture, v.kernel_id, v.op_id, v.level,

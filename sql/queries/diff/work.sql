@@ -3,35 +3,17 @@
 -- same work), size (larger or smaller shapes, at the first capture's time for each element), speed (the same work in
 -- other time, also by other kernels), unmatched (kernels that only one capture has). span: from the first to the last work
 -- of a GPU, the longest of a timeline.
-WITH unit AS (
-  -- Divisors, as in the comparison.
-  SELECT
-    l.capture,
-    CAST(CASE '$per' WHEN 'step' THEN greatest(count(DISTINCT o.program_step), 1) ELSE 1 END AS DOUBLE) AS unit
-  FROM every.launch l
-  LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
-  GROUP BY l.capture
-), class AS (
-  SELECT
-    a.capture, a.level, a.key, a.class,
-    CASE WHEN a.level = 'op' THEN count(DISTINCT a.op_id) ELSE count(*) END / max(u.unit) AS calls,
-    max(a.size) AS size, sum(m.time) / max(u.unit) AS time
-  FROM every.launch l
-  JOIN diff_align a ON a.capture = l.capture AND a.kernel_id = l.kernel_id
-  JOIN diff_launch m ON m.capture = l.capture AND m.kernel_id = l.kernel_id
-  JOIN unit u ON u.capture = l.capture
-  GROUP BY a.capture, a.level, a.key, a.class
-), total AS (
-  SELECT capture, sum(time) AS time FROM class GROUP BY capture
+WITH total AS (
+  SELECT capture, sum(time) AS time FROM diff_class GROUP BY capture
 ), item AS (
   -- Each class of the first capture, for each other one, and those of the other.
   SELECT o.capture, c.level, c.key, c.class, c.calls AS calls_a, c.size AS size_a, c.time AS time_a,
     0.0 AS calls_b, CAST(NULL AS DOUBLE) AS size_b, 0.0 AS time_b
-  FROM class c
+  FROM diff_class c
   JOIN (SELECT capture FROM total WHERE capture <> '$base') o ON true
   WHERE c.capture = '$base'
   UNION ALL
-  SELECT capture, level, key, class, 0.0, NULL, 0.0, calls, size, time FROM class WHERE capture <> '$base'
+  SELECT capture, level, key, class, 0.0, NULL, 0.0, calls, size, time FROM diff_class WHERE capture <> '$base'
 ), pair AS (
   SELECT
     capture, level, key, class, sum(calls_a) AS calls_a, max(size_a) AS size_a, sum(time_a) AS time_a,

@@ -337,6 +337,6 @@ fn a_comparison_of_many_launches_takes_memory_for_those_that_differ() {
     let place = CommandFolder::new();
     many::write(&place.path("many.stallmap"), 20_000, str::to_owned).unwrap();
     // A row for each launch and total takes more.
-    let ran = place.run(&["diff", "many.stallmap", "many.stallmap", "--by", "ops", "--memory", "256M"]);
+    let ran = place.run(&["diff", "many.stallmap", "many.stallmap", "--by", "ops", "--memory", "192M"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
 }

@@ -199,10 +199,14 @@ impl DiffQuery {
 
     /// Work and speed in the change of time.
     pub(super) fn work(&self) -> QueryScript {
-        let query = self.fill(&queries::WORK.body()).replace("$per", self.unit());
-        let query = query.replace("JOIN diff_launch", &format!("JOIN {}", self.table_name("diff_launch")));
         let launches = self.measures("diff_launch", &queries::MEASURE_LAUNCH.body());
-        QueryScript { tables: vec![launches, self.align()], query: self.launches(&query) }
+        let classes = self.fill(&queries::CLASSES.body()).replace("$per", self.unit());
+        let classes =
+            classes.replace("JOIN diff_launch", &format!("JOIN {}", self.table_name("diff_launch")));
+        let name = self.table_name("diff_class");
+        let query = self.fill(&queries::WORK.body()).replace("FROM diff_class", &format!("FROM {name}"));
+        let tables = vec![launches, self.align(), table(&name, &self.launches(&classes))];
+        QueryScript { tables, query: self.launches(&query) }
     }
 
     /// Lengths of steps.
