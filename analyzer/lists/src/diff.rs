@@ -287,7 +287,7 @@ impl<'a> CaptureComparison<'a> {
     /// kernels, or ops and modules if most kernels are in one capture only.
     async fn changes(&self, lines: &[RecordBatch], kernels: &[RecordBatch]) -> Outcome<PartChanges> {
         let mut rows = CompareRow::read(queries::COMPARE.name, lines)?;
-        // Of rows that are summed up, one may be that of launches without a line.
+        // One of the rows that are added may be that of launches without a line.
         let is_shared = |row: &CompareRow| {
             let in_both = row.rows - row.new_rows - row.gone_rows;
             if row.rows > 1.0 { in_both > 1.0 } else { in_both > 0.0 && row.what != NO_LINE }

@@ -1,8 +1,8 @@
 -- Work and speed
 -- The change of time in four parts that add up to it, as shares of the first capture's time: calls (more or fewer of the
 -- same work), size (larger or smaller shapes, at the first capture's time for each element), speed (the same work in
--- other time, also by other kernels), unmatched (kernels that only one capture has). span: from the first to the last work
--- of a GPU, the longest of a timeline.
+-- other time, also by other kernels), unmatched (kernels that only one capture has). span: the longest time of a timeline
+-- from the first to the last work of a GPU.
 WITH total AS (
   SELECT capture, sum(time) AS time FROM diff_class GROUP BY capture
 ), item AS (

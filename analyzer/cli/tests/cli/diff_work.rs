@@ -1,4 +1,4 @@
-//! `stallmap diff` of generated traces: more work, larger shapes, speed and other kernels told apart, noise from steps.
+//! `stallmap diff` of generated traces: more work, larger shapes, speed and other kernels, and noise from steps.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ struct OpCalls {
 
 impl OpCalls {
     fn new(op: &'static str, dims: Value, kernel: &'static str, count: usize, length: f64) -> Self {
-        Self { op, dims, kernel, grid: 4, lengths: vec![length; count] }
+        Self { op, dims, kernel, grid: 4, lengths: std::iter::repeat_n(length, count).collect() }
     }
 }
 
