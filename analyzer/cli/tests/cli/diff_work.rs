@@ -88,8 +88,7 @@ fn more_calls_and_larger_shapes_are_more_work() {
     ]];
     let text = whole(&pair(&a, &b), &[]);
     assert!(text.starts_with("b does more work than a: +70.0 % time"), "{text}");
-    let parts =
-        "By parts: +10.0 % by more calls of the same, +50.0 % by larger shapes, +10.0 % by slower work.";
+    let parts = "By parts: +10.0 % by more calls, +50.0 % by larger shapes, +10.0 % by slower work.";
     assert!(text.contains(parts), "{text}");
     // Twice the rows are twice the products, though not twice the elements.
     let b = [vec![

@@ -84,7 +84,7 @@ impl WorkShare {
     /// The parts that are not small. None if there is nothing but speed.
     fn parts(&self) -> Option<String> {
         let named = [
-            (self.calls, "more calls of the same", "fewer calls of the same"),
+            (self.calls, "more calls", "fewer calls"),
             (self.size, "larger shapes", "smaller shapes"),
             (self.speed, "slower work", "faster work"),
             (self.unmatched, "kernels without a counterpart", "kernels without a counterpart"),
@@ -96,12 +96,15 @@ impl WorkShare {
         if self.change.is_some_and(|change| self.unmatched.unwrap_or(0.0).abs() > 0.5 * change.abs()) {
             return Some("Kernels without a counterpart make most of the change.".to_owned());
         }
-        let named = named.into_iter().filter(|(share, ..)| !is_small(*share));
+        let (small, named): (Vec<_>, Vec<_>) = named.into_iter().partition(|(share, ..)| is_small(*share));
         let part = |(share, more, less): (Option<f64>, &str, &str)| {
             let share = share.unwrap_or(0.0);
             format!("{:+.1} % by {}", 100.0 * share, if share > 0.0 { more } else { less })
         };
-        Some(format!("By parts: {}.", named.map(part).collect::<Vec<_>>().join(", ")))
+        let rest: f64 = small.iter().filter_map(|(share, ..)| *share).sum();
+        // Shares have one decimal of a percent.
+        let rest = (rest.abs() >= 0.000_5).then(|| format!("{:+.1} % by the rest", 100.0 * rest));
+        Some(format!("By parts: {}.", named.into_iter().map(part).chain(rest).collect::<Vec<_>>().join(", ")))
     }
 }
 
@@ -284,14 +287,14 @@ mod tests {
         };
         assert_eq!(
             say(share(-0.15, -0.1, 0.0), &[]),
-            "b does less work than a: -20.0 % time (95 % CI -30.0 % to -10.0 %), 5 → 4 µs. By parts: -15.0 % by fewer \
-             calls of the same, -10.0 % by smaller shapes, +5.0 % by slower work. Both last 7 µs."
+            "b does less work than a: -20.0 % time (95 % CI -30.0 % to -10.0 %), 5 → 4 µs. By parts: -15.0 % by fewer calls, \
+             -10.0 % by smaller shapes, +5.0 % by slower work. Both last 7 µs."
         );
         let faster = "b is faster than a: -20.0 % time (95 % CI -30.0 % to -10.0 %), 5 → 4 µs.";
         assert_eq!(
             say(share(0.1, 0.0, 0.02), &[]),
             format!(
-                "{faster} By parts: +10.0 % by more calls of the same, -32.0 % by faster work, +2.0 % by kernels without a \
+                "{faster} By parts: +10.0 % by more calls, -32.0 % by faster work, +2.0 % by kernels without a \
                  counterpart."
             )
         );
