@@ -143,6 +143,6 @@ mod tests {
         assert!(wrong("tensor_s.time > 5%").contains("is not a part; hint: choose one of tensors"));
         assert!(wrong("time > fast").contains("`fast` is not a change"));
         assert!(wrong("time > nan").contains("is not a change"));
-        assert!(wrong("tensors.launches > 5").contains("lines, ops and kernels"));
+        assert!(wrong("tensors.launches > 5").contains("lines, ops, kernels and aligned"));
     }
 }
