@@ -51,32 +51,44 @@ WITH called AS (
   LEFT JOIN every.kernel_name n ON n.capture = l.capture AND n.function_id = l.function_id
   LEFT JOIN every.op o ON o.capture = l.capture AND o.op_id = l.op_id
   LEFT JOIN every.op g ON g.capture = o.capture AND g.op_id = o.forward_op_id
+), keyed AS (
+  -- Names may have 64 KiB: they are compared by their hash.
+  SELECT
+    *, coalesce(md5(op), '') AS op_key, coalesce(md5(kernel), '') AS kernel_key, coalesce(md5(module), '') AS module_key
+  FROM named
 ), by_phase AS (
-  -- Windows read the launches once. Joins with what all captures share would read them once for each level and side.
-  SELECT *, op IS NOT NULL AND count(DISTINCT capture) OVER (PARTITION BY op, phase) = $captures AS is_phase FROM named
+  -- The few kinds of launches, not all launches. Windows read them once, joins would for each level and side.
+  SELECT
+    *, op_key <> '' AND count(DISTINCT capture) OVER (PARTITION BY op_key, phase) = $captures AS is_phase
+  FROM (SELECT DISTINCT capture, op_key, phase, kernel_key, module_key FROM keyed)
 ), by_op AS (
   SELECT
     *,
-    is_phase OR op IS NOT NULL AND count(DISTINCT capture) FILTER (WHERE NOT is_phase) OVER (PARTITION BY op) = $captures
-      AS is_op
+    is_phase OR op_key <> ''
+      AND count(DISTINCT capture) FILTER (WHERE NOT is_phase) OVER (PARTITION BY op_key) = $captures AS is_op
   FROM by_phase
 ), by_kernel AS (
   SELECT
     *,
-    NOT is_op AND count(DISTINCT capture) FILTER (WHERE NOT is_op) OVER (PARTITION BY kernel) = $captures AS is_kernel
+    NOT is_op AND count(DISTINCT capture) FILTER (WHERE NOT is_op) OVER (PARTITION BY kernel_key) = $captures AS is_kernel
   FROM by_op
-), leveled AS (
+), kind AS (
   SELECT
     *,
     CASE
       WHEN is_op THEN 'op'
       WHEN is_kernel THEN 'kernel'
-      WHEN module IS NOT NULL
-        AND count(DISTINCT capture) FILTER (WHERE NOT is_op AND NOT is_kernel) OVER (PARTITION BY module) = $captures
+      WHEN module_key <> ''
+        AND count(DISTINCT capture) FILTER (WHERE NOT is_op AND NOT is_kernel) OVER (PARTITION BY module_key) = $captures
         THEN 'module'
       ELSE 'remainder'
     END AS level
   FROM by_kernel
+), leveled AS (
+  SELECT n.*, k.is_phase, k.level
+  FROM keyed n
+  JOIN kind k ON k.capture = n.capture AND k.op_key = n.op_key AND k.phase = n.phase AND k.kernel_key = n.kernel_key
+    AND k.module_key = n.module_key
 )
 SELECT
   v.capture, v.kernel_id, v.op_id, v.level,
