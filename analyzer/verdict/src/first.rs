@@ -41,6 +41,14 @@ pub fn run(context: &CommandContext, args: &DiffArgs) -> Outcome {
         return Err(CommandFailure::message(USAGE, "--first compares two captures".to_owned())
             .hint("name the captures of two runs of one program".to_owned()));
     };
+    let is_json = match args.format() {
+        DiffFormat::Json => true,
+        DiffFormat::Text => false,
+        _ => {
+            return Err(CommandFailure::message(USAGE, "--first has no such format".to_owned())
+                .hint("use --format text or json".to_owned()));
+        }
+    };
     let sessions = {
         let _progress = ProgressSpinner::start("opening the captures");
         (context.open(&[(None, base.path.clone())])?, context.open(&[(None, other.path.clone())])?)
@@ -49,13 +57,7 @@ pub fn run(context: &CommandContext, args: &DiffArgs) -> Outcome {
         let _progress = ProgressSpinner::start("comparing launches");
         runtime()?.block_on(compare(&sessions.0, &sessions.1))?
     };
-    match args.format() {
-        DiffFormat::Json => output::print_data(&format!("{:#}\n", found.json())),
-        DiffFormat::Text => found.print(),
-        _ => Err(CommandFailure::message(USAGE, "--first has no such format".to_owned())
-            .hint("use --format text or json".to_owned())),
-    }
-    .map(|()| OK)
+    if is_json { output::print_data(&format!("{:#}\n", found.json())) } else { found.print() }.map(|()| OK)
 }
 
 async fn compare(a: &Session, b: &Session) -> Outcome<RunComparison> {

@@ -8,6 +8,7 @@ use stallmap::session::Session;
 use stallmap_console::answer::fresh_kept_rows;
 use stallmap_console::exit::Outcome;
 use stallmap_console::row::QueryRow;
+use stallmap_schema::tables::replay::PAGE_BYTES;
 
 use super::row::{
     ArgumentPointer, ElementText, HashedPage, InstructionAccess, OrderedLaunch, PageText, ReadWord,
@@ -15,7 +16,7 @@ use super::row::{
 };
 
 /// Bytes of a page.
-pub(super) const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = PAGE_BYTES as u64;
 
 /// A run with what its capture holds of each launch.
 pub(super) struct ComparedRun<'a> {
