@@ -7,7 +7,7 @@ use crate::timeline::{CaptureTimeline, LaunchCalls, TimelineCopy, TimelineLaunch
 /// Correlations of calls.
 pub(super) struct CallCorrelations {
     calls: LaunchCalls,
-    /// The source's numbers tell all calls apart. Others are those of kernels, and behind them of copies.
+    /// True if no two calls have one number in the source. Else numbers are those of kernels, and behind them of copies.
     are_of_source: bool,
     first_copy: u64,
 }
