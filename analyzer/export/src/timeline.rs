@@ -195,9 +195,9 @@ impl CaptureTimeline {
 type CallKey = (i64, u32, i64, i64);
 
 /// Kernels of launch calls with several: those of one graph launch share theirs.
-pub(crate) struct LaunchCalls(BTreeMap<CallKey, Vec<u64>>);
+pub(crate) struct SharedCalls(BTreeMap<CallKey, Vec<u64>>);
 
-impl LaunchCalls {
+impl SharedCalls {
     pub(crate) fn from_timeline(timeline: &CaptureTimeline) -> Self {
         let mut kernels: BTreeMap<CallKey, Vec<u64>> = BTreeMap::new();
         for launch in &timeline.launches {

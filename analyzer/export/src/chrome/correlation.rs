@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::timeline::{CaptureTimeline, LaunchCalls, TimelineCopy, TimelineLaunch};
+use crate::timeline::{CaptureTimeline, SharedCalls, TimelineCopy, TimelineLaunch};
 
 /// Correlations of calls.
 pub(super) struct CallCorrelations {
-    calls: LaunchCalls,
+    calls: SharedCalls,
     /// True if no two calls have one number in the source. Else numbers are those of kernels, and behind them of copies.
     are_of_source: bool,
     first_copy: u64,
@@ -14,7 +14,7 @@ pub(super) struct CallCorrelations {
 
 impl CallCorrelations {
     pub(super) fn from_timeline(timeline: &CaptureTimeline) -> Self {
-        let calls = LaunchCalls::from_timeline(timeline);
+        let calls = SharedCalls::from_timeline(timeline);
         let first = timeline.launches.iter().filter(|launch| calls.first(launch).0 == launch.kernel_id);
         let copies = timeline.copies.iter().map(|copy| copy.correlation_id);
         let numbers: Vec<_> = first.map(|launch| launch.correlation_id).chain(copies).collect();

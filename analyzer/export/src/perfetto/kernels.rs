@@ -3,13 +3,13 @@
 use super::names::{ARGUMENTS, InternedStrings, STAGE};
 use super::packet_at;
 use crate::proto::MessageBuilder;
-use crate::timeline::{CaptureTimeline, LaunchCalls, TimelineLaunch};
+use crate::timeline::{CaptureTimeline, SharedCalls, TimelineLaunch};
 
 /// One packet per launch with a time.
 pub(super) fn packets<'a>(
     timeline: &'a CaptureTimeline,
     names: &'a InternedStrings,
-    calls: &'a LaunchCalls,
+    calls: &'a SharedCalls,
 ) -> impl Iterator<Item = MessageBuilder> + 'a {
     timeline
         .launches
@@ -17,7 +17,7 @@ pub(super) fn packets<'a>(
         .filter_map(|launch| Some(packet_at(launch.begin_ns()?).message(53, &stage(launch, names, calls))))
 }
 
-fn stage(launch: &TimelineLaunch, names: &InternedStrings, calls: &LaunchCalls) -> MessageBuilder {
+fn stage(launch: &TimelineLaunch, names: &InternedStrings, calls: &SharedCalls) -> MessageBuilder {
     let mangled = launch.mangled_name.as_deref().unwrap_or_default();
     let kernel = names.kernel(launch.name(), mangled);
     MessageBuilder::default()

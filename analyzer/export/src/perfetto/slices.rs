@@ -7,7 +7,7 @@ use super::kernels::event_id;
 use super::{packet, packet_at};
 use crate::proto::MessageBuilder;
 use crate::round::unsigned;
-use crate::timeline::{CaptureTimeline, LaunchCalls, TimelineCall, TimelineLaunch};
+use crate::timeline::{CaptureTimeline, SharedCalls, TimelineCall, TimelineLaunch};
 
 /// A slice begins, and ends.
 pub(super) const BEGIN: u64 = 1;
@@ -27,7 +27,7 @@ struct ThreadSlice {
 /// Descriptors of processes and threads, then the slices of each thread in the order of time.
 pub(super) fn packets(
     timeline: &CaptureTimeline,
-    calls: &LaunchCalls,
+    calls: &SharedCalls,
 ) -> impl Iterator<Item = MessageBuilder> {
     let mut threads: BTreeMap<(i64, u32), Vec<ThreadSlice>> = BTreeMap::new();
     for call in &timeline.calls {
@@ -96,7 +96,7 @@ fn call_slice(call: &TimelineCall) -> ThreadSlice {
 }
 
 /// The call of a launch. Kernels of one call have the first one's slice.
-fn launch_slice(launch: &TimelineLaunch, calls: &LaunchCalls) -> Option<ThreadSlice> {
+fn launch_slice(launch: &TimelineLaunch, calls: &SharedCalls) -> Option<ThreadSlice> {
     let own = [launch.kernel_id];
     let kernels = calls.kernels(launch).unwrap_or(&own);
     let name = if kernels.len() > 1 { "graph launch" } else { "launch" };
