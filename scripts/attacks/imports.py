@@ -15,8 +15,10 @@ from attacks.files import damaged_part
 from attacks.rows import changed_rows
 
 # Formats that `export` writes.
-EXPORTS = {"kineto": "json.gz", "perfetto": "pftrace", "memory-snapshot": "pickle", "operator-profiler": "json", "hatchet": "json"}
+EXPORTS = {"kineto": "json.gz", "perfetto": "pftrace", "memory-snapshot": "pickle", "operator-profiler": "json"}
 NUMBERS = ["1e400", "-1", "0", "18446744073709551615", "9" * 400, "-9223372036854775808", "1e-320", "0.1", "2147483648"]
+OTHER_VALUES = [b"null", b"[]", b"{}", b"-1", b"1e400", b"1.5", b"true", b'""', b'"7"', b"[[[1]]]", b'{"a": [null]}', b"9223372036854775807"]
+CELLS = [None, -1, 0, 2**63 - 1, -(2**63), 1.5, "x", "", "12", b"\xff\x00", "9" * 400]
 STEERING = "\\u001b]0;title\\u0007\\u202etxt\\u009b2J\\r"
 # Most bytes of a bomb, and of a nest.
 BOMB_BYTES, DEEP = 1 << 28, 200_000
@@ -43,6 +45,8 @@ def samples(stallmap):
     found["cutracer"] = "\n".join(map(json.dumps, cutracer())).encode()
     found["rocprofv3"] = json.dumps(rocprof()).encode()
     found["execution trace"] = json.dumps(execution()).encode()
+    found["hatchet"] = json.dumps(tree()).encode()
+    found["manifest"] = json.dumps(manifest()).encode()
     found["xplane"] = xplane()
     found["proton cycles"] = json.dumps(cycles()).encode()
     with tempfile.TemporaryDirectory() as folder:
@@ -84,6 +88,26 @@ def xplane():
     host = message((2, "/host:CPU"), (3, message((1, 9), (2, "python3"), *calls)), *events, *stats)
     environment = message((2, "Task Environment"), *stats, (6, message((1, 1), (3, 1_795_865_630_717_919_801))))
     return message((1, device), (1, host), (1, environment))
+
+
+def tree():
+    """A profile of Proton: scopes with numbers, frames, kernels."""
+    def node(name, children=(), **metrics):
+        metrics = {key.replace("_", " "): value for key, value in metrics.items()}
+        return {"frame": {"name": name, "type": "function"}, "metrics": metrics, "children": list(children)}
+
+    kernels = [node(f"k{number}", count=3 + number, **{"time (ns)": 1000 * number + 7, "device_id": "0"}, bytes=64) for number in range(4)]
+    scopes = [node("a.py:f@3", [node("scope", kernels, flops16=1.5)]), node("other", kernels[:1])]
+    return [node("ROOT", scopes, count=0, **{"time (ns)": 0}), {"CUDA": {"0": {"arch": "90", "num_sms": 132, "clock_rate": 1_980_000}}}]
+
+
+def manifest():
+    """The manifest of Operator Profiler: kernels with their ranges."""
+    kernels = [{"kernel_id": f"k_{number:05}", "kernel_name": f"k{number % 3}", "start_ns": 100 * number, "end_ns": 100 * number + 50,
+                "stream_id": 7, "device_id": 0, "grid_dim": [4, 1, 1], "block_dim": [32, 1, 1],
+                "layer_partition": "blocks_0", "attribution": {"source_operators": ["aten::mm, op_id = 7"]}}
+               for number in range(8)]
+    return {"schema_version": "1.0", "kernels": kernels}
 
 
 def cycles():
@@ -162,6 +186,10 @@ def execution():
 
 def mutated(content, chance):
     """A recording with changed bytes, cut, repeated, nested, or with other numbers and names."""
+    if content.startswith(b"SQLite") and chance.random() < 0.5:
+        return changed_base(content, chance)
+    if content[:1] in (b"{", b"[") and chance.random() < 0.3:
+        return changed_values(content, chance)
     kind = chance.randrange(9)
     if kind == 0:
         return content[: chance.randrange(len(content))]
@@ -184,6 +212,46 @@ def mutated(content, chance):
             content = content[: match.start()] + chance.choice(values).encode() + content[match.end() :]
         return content
     return content + flipped(content, chance)
+
+
+def changed_values(content, chance):
+    """JSON with some values of another type, without some members, or with some twice."""
+    members = list(re.finditer(rb'"[^"\\]*" ?: ?("[^"\\]*"|[-0-9.e]+|\[[^][{}]*\]|\{[^][{}]*\})', content[: 1 << 20]))
+    for match in sorted(chance.sample(members, min(len(members), 12)), key=lambda match: -match.start()):
+        name = match.group()[: match.start(1) - match.start()]
+        other = chance.choice(members).group(1)
+        member = chance.choice([*(name + value for value in OTHER_VALUES), name + other, match.group() + b"," + name + other, b'"x": 1'])
+        content = content[: match.start()] + member + content[match.end() :]
+    return content
+
+
+def changed_base(content, chance):
+    """A database with cells of other types, or without some rows, tables or columns."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "base"
+        path.write_bytes(content)
+        base = sqlite3.connect(path, isolation_level=None)
+        for _ in range(chance.randint(1, 8)):
+            tables = [name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            if not tables:
+                break
+            table = chance.choice(tables)
+            columns = [row[1] for row in base.execute(f'PRAGMA table_info("{table}")')]
+            column, kind = chance.choice(columns), chance.randrange(8)
+            some = f"rowid % {chance.randint(1, 9)} = 0"
+            try:
+                if kind < 5:
+                    base.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {some}', (chance.choice(CELLS),))
+                elif kind == 5:
+                    base.execute(f'INSERT INTO "{table}" SELECT * FROM "{table}" WHERE {some}')
+                elif kind == 6:
+                    base.execute(f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO other')
+                else:
+                    base.execute(f'DROP TABLE "{table}"' if chance.random() < 0.3 else f'DELETE FROM "{table}" WHERE {some}')
+            except sqlite3.Error:
+                pass  # As of a table with a constraint.
+        base.close()
+        return path.read_bytes()
 
 
 class Planted:

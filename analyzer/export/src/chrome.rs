@@ -11,8 +11,12 @@ use crate::source::{ExportSource, FileFormat, gzip, json as document};
 use crate::timeline::{CaptureTimeline, LaunchReason, TimelineCall, TimelineCopy, TimelineLaunch};
 
 mod arguments;
+mod correlation;
+mod waits;
 
 use arguments::{CollectiveArgs, inputs};
+use correlation::CallCorrelations;
+use waits::TimelineWait;
 
 /// Kineto's trace.
 pub(crate) const FORMAT: FileFormat = FileFormat {
@@ -20,6 +24,7 @@ pub(crate) const FORMAT: FileFormat = FileFormat {
         queries::LAUNCHES,
         queries::CALLS,
         queries::COPIES,
+        queries::WAITS,
         queries::PROGRAM,
         queries::DEVICES,
         queries::LOSSES,
@@ -50,7 +55,7 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
         more.entry(row.kernel_id).or_default().extend(row.arguments());
     }
     let inputs = inputs(source.read(queries::INPUTS)?);
-    let calls = HostCalls::from_timeline(&timeline);
+    let calls = CallCorrelations::from_timeline(&timeline);
     let clock = RelativeClock { base_ns: timeline.begin_ns() / SECOND_NS * SECOND_NS };
     let mut events = names(&timeline);
     events.extend(timeline.calls.iter().map(|call| clock.call(call, inputs.get(&call.op_id))));
@@ -58,8 +63,9 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
         .launches
         .iter()
         .for_each(|launch| events.extend(clock.launch(launch, &calls, more.get(&launch.kernel_id))));
-    let copies = timeline.copies.iter().zip(calls.first_copy..);
-    copies.for_each(|(copy, correlation)| events.extend(clock.copy(copy, correlation)));
+    let copies = timeline.copies.iter().zip(0..);
+    copies.for_each(|(copy, place)| events.extend(clock.copy(copy, calls.copy(copy, place))));
+    events.extend(source.read::<TimelineWait>(queries::WAITS)?.iter().map(|wait| clock.wait(wait)));
     let mut trace = json!({
         "schemaVersion": 1,
         "deviceProperties": devices(&timeline),
@@ -141,11 +147,11 @@ impl RelativeClock {
     fn launch(
         &self,
         launch: &TimelineLaunch,
-        calls: &HostCalls,
+        calls: &CallCorrelations,
         more: Option<&Map<String, Value>>,
     ) -> Vec<Value> {
         let Some(begin) = launch.begin_ns() else { return Vec::new() };
-        let (correlation, is_first, is_graph) = calls.call(launch);
+        let (correlation, is_first, is_graph) = calls.launch(launch);
         let gpu = (launch.device_id, launch.stream_id.unwrap_or(0).into());
         let mut arguments = json!({
             "External id": launch.op_id, "device": launch.device_id, "stream": launch.stream_id, "correlation": correlation,
@@ -162,6 +168,7 @@ impl RelativeClock {
         let Some(called) = launch.call_begin_ns else { return vec![kernel] };
         let lane = (launch.process_id, launch.thread_id.unwrap_or(0).into());
         let name = if is_graph { "cudaGraphLaunch" } else { "cudaLaunchKernel" };
+        let name = launch.call_name.as_deref().unwrap_or(name);
         let call = ChromeCall { name, lane, begin_ns: called, end_ns: launch.call_end_ns };
         let mut events = vec![kernel];
         if is_first {
@@ -189,18 +196,22 @@ impl RelativeClock {
     fn copy(&self, copy: &TimelineCopy, correlation: u64) -> Vec<Value> {
         let is_fill = copy.kind == "fill";
         let category = if is_fill { "gpu_memset" } else { "gpu_memcpy" };
+        let name = if is_fill { "cudaMemsetAsync" } else { "cudaMemcpyAsync" };
         let call = copy.call_begin_ns.map(|begin_ns| ChromeCall {
-            name: if is_fill { "cudaMemsetAsync" } else { "cudaMemcpyAsync" },
+            name: copy.call_name.as_deref().unwrap_or(name),
             lane: (copy.process_id, copy.thread_id.unwrap_or(0).into()),
             begin_ns,
             end_ns: copy.call_end_ns,
         });
+        let begin = unsigned(copy.begin_ns);
+        let length = copy.end_ns.map(|end| unsigned(end).saturating_sub(begin));
+        let rate = copy.size_bytes.zip(length.filter(|length| *length > 0));
         let arguments = json!({
             "External id": copy.op_id, "device": copy.device_id, "bytes": copy.size_bytes, "stream": copy.stream_id,
             "correlation": call.as_ref().map(|_| correlation),
+            "memory bandwidth (GB/s)": rate.map(|(bytes, length)| bytes as f64 / length as f64),
         });
-        let begin = unsigned(copy.begin_ns);
-        let event = self.event(begin, copy.end_ns.map(|end| unsigned(end).saturating_sub(begin)));
+        let event = self.event(begin, length);
         // Without a time on the GPU, the event stays with its process.
         let lane =
             if copy.end_ns.is_some() { copy.device_id.unwrap_or(copy.process_id) } else { copy.process_id };
@@ -221,44 +232,6 @@ struct ChromeCall<'a> {
     lane: (i64, i64),
     begin_ns: i64,
     end_ns: Option<i64>,
-}
-
-/// Calls by process, thread, begin and end.
-type CallKey = (i64, u32, i64, i64);
-
-/// Launch calls: kernels of one graph launch share theirs.
-struct HostCalls {
-    /// The first kernel of each call, and its number of kernels.
-    kernels: BTreeMap<CallKey, (u64, u64)>,
-    /// The correlation of the first copy.
-    first_copy: u64,
-}
-
-impl HostCalls {
-    fn from_timeline(timeline: &CaptureTimeline) -> Self {
-        let mut kernels: BTreeMap<CallKey, (u64, u64)> = BTreeMap::new();
-        for launch in &timeline.launches {
-            if let Some(key) = call_key(launch) {
-                kernels.entry(key).or_insert((launch.kernel_id, 0)).1 += 1;
-            }
-        }
-        let last = timeline.launches.iter().map(|launch| launch.kernel_id).max();
-        Self { kernels, first_copy: last.map_or(1, |last| last + 2) }
-    }
-
-    /// The correlation of a launch, and if it is the first of its call, and if its call launches several.
-    fn call(&self, launch: &TimelineLaunch) -> (u64, bool, bool) {
-        let call = call_key(launch).and_then(|key| self.kernels.get(&key)).copied();
-        let (first, count) = call.unwrap_or((launch.kernel_id, 1));
-        // Readers take 0 for "no correlation".
-        (first + 1, first == launch.kernel_id, count > 1)
-    }
-}
-
-/// The call of a launch. Calls without a length may be several.
-fn call_key(launch: &TimelineLaunch) -> Option<CallKey> {
-    let (begin, end) = launch.call_begin_ns.zip(launch.call_end_ns).filter(|(begin, end)| end > begin)?;
-    Some((launch.process_id, launch.thread_id.unwrap_or(0), begin, end))
 }
 
 /// Adds arguments.

@@ -23,7 +23,7 @@ use crate::proto::MessageBuilder;
 use crate::round::whole;
 use crate::source::{ExportSource, FileFormat};
 use crate::stack::{CallFrame, LaunchStack};
-use crate::timeline::{CaptureTimeline, TimelineBlock, TimelineCounter};
+use crate::timeline::{CaptureTimeline, SharedCalls, TimelineBlock, TimelineCounter};
 use names::InternedStrings;
 
 /// Perfetto.
@@ -70,8 +70,9 @@ fn trace(
     trace.push(1, &first(&names));
     trace.push(1, &clocks(timeline.begin_ns()));
     trace.push(1, &facts(timeline, blocks::left_out(blocks)));
-    let packets = slices::packets(timeline)
-        .chain(kernels::packets(timeline, &names))
+    let calls = SharedCalls::from_timeline(timeline);
+    let packets = slices::packets(timeline, &calls)
+        .chain(kernels::packets(timeline, &names, &calls))
         .chain(copies::packets(timeline, &names))
         .chain(blocks::packets(blocks))
         .chain(counters::packets(timeline, measured, &names))

@@ -19,6 +19,8 @@ rows! {
         pub(crate) thread_id: Option<u32>,
         pub(crate) call_begin_ns: Option<i64>,
         pub(crate) call_end_ns: Option<i64>,
+        pub(crate) call_name: Option<String>,
+        pub(crate) correlation_id: Option<u64>,
         pub(crate) gpu_begin_ns: Option<i64>,
         pub(crate) duration_ns: Option<f64>,
         pub(crate) kernel: Option<String>,
@@ -75,6 +77,9 @@ rows! {
         pub(crate) call_begin_ns: Option<i64>,
         pub(crate) call_end_ns: Option<i64>,
         pub(crate) thread_id: Option<u32>,
+        pub(crate) call_name: Option<String>,
+        pub(crate) correlation_id: Option<u64>,
+        pub(crate) copy_memory: Option<String>,
     }
 
     /// A process of the program.
@@ -186,6 +191,36 @@ impl CaptureTimeline {
     }
 }
 
+/// Process, thread, begin and end of a call.
+type CallKey = (i64, u32, i64, i64);
+
+/// Kernels of launch calls with several: those of one graph launch share theirs.
+pub(crate) struct SharedCalls(BTreeMap<CallKey, Vec<u64>>);
+
+impl SharedCalls {
+    pub(crate) fn from_timeline(timeline: &CaptureTimeline) -> Self {
+        let mut kernels: BTreeMap<CallKey, Vec<u64>> = BTreeMap::new();
+        for launch in &timeline.launches {
+            if let Some(key) = launch.call_key() {
+                kernels.entry(key).or_default().push(launch.kernel_id);
+            }
+        }
+        kernels.retain(|_, kernels| kernels.len() > 1);
+        Self(kernels)
+    }
+
+    /// The kernels of a launch's call, if they are several.
+    pub(crate) fn kernels(&self, launch: &TimelineLaunch) -> Option<&[u64]> {
+        self.0.get(&launch.call_key()?).map(Vec::as_slice)
+    }
+
+    /// The first kernel of a launch's call, and true if it has others.
+    pub(crate) fn first(&self, launch: &TimelineLaunch) -> (u64, bool) {
+        let first = self.kernels(launch).and_then(|kernels| kernels.first());
+        (first.copied().unwrap_or(launch.kernel_id), first.is_some())
+    }
+}
+
 /// The origin of the kernels' times, for the reader of a file.
 pub(crate) fn time_source(launches: &[TimelineLaunch], processes: &[TimelineProcess]) -> String {
     let all = launches.len();
@@ -206,18 +241,27 @@ pub(crate) fn time_source(launches: &[TimelineLaunch], processes: &[TimelineProc
 impl TimelineCopy {
     /// Its name, as PyTorch's profiler writes it.
     pub(crate) fn name(&self) -> String {
-        let direction = match self.direction.as_deref() {
+        let (direction, memory) = match self.direction.as_deref() {
             None => return "Memset (Device)".to_owned(),
-            Some("host_to_device") => "HtoD",
-            Some("device_to_host") => "DtoH",
-            Some("device_to_device") => "DtoD (Device -> Device)",
-            Some(other) => other,
+            Some("host_to_device") => ("HtoD", None),
+            Some("device_to_host") => ("DtoH", None),
+            Some("device_to_device") => ("DtoD", Some("Device -> Device")),
+            Some(other) => (other, None),
         };
-        format!("Memcpy {direction}")
+        match self.copy_memory.as_deref().or(memory) {
+            Some(memory) => format!("Memcpy {direction} ({memory})"),
+            None => format!("Memcpy {direction}"),
+        }
     }
 }
 
 impl TimelineLaunch {
+    /// Its call. Calls without a length may be several.
+    fn call_key(&self) -> Option<CallKey> {
+        let (begin, end) = self.call_begin_ns.zip(self.call_end_ns).filter(|(begin, end)| end > begin)?;
+        Some((self.process_id, self.thread_id.unwrap_or(0), begin, end))
+    }
+
     /// Begin of the kernel, nanoseconds since the Unix epoch: on the GPU, else of its launch call.
     pub(crate) fn begin_ns(&self) -> Option<u64> {
         self.gpu_begin_ns.or(self.call_begin_ns).map(unsigned)

@@ -107,8 +107,8 @@ impl<R: Read> JsonStream<R> {
             return Ok(None);
         }
         self.open()?;
-        let mut is_first = true;
-        while let Some(name) = self.name(is_first)? {
+        let (mut name, mut is_first) = (String::new(), true);
+        while self.name(&mut name, is_first)? {
             is_first = false;
             if known.contains(&name.as_str()) {
                 return Ok(Some(name));
@@ -134,8 +134,8 @@ impl<R: Read> JsonStream<R> {
             return self.skip();
         }
         self.open()?;
-        let mut is_first = true;
-        while let Some(name) = self.name(is_first)? {
+        let (mut name, mut is_first) = (String::new(), true);
+        while self.name(&mut name, is_first)? {
             is_first = false;
             visit(self, &name)?;
         }
@@ -159,7 +159,7 @@ impl<R: Read> JsonStream<R> {
     /// A text, a number as it is written, or a truth value. None for null, arrays and objects.
     pub fn scalar(&mut self) -> Outcome<Option<String>> {
         match self.kind()? {
-            JsonKind::Text => self.string(JsonRole::Value).map(Some),
+            JsonKind::Text => self.string().map(Some),
             JsonKind::Word => self.word(),
             JsonKind::Array | JsonKind::Object => self.skip().map(|()| None),
         }
@@ -238,21 +238,24 @@ impl<R: Read> JsonStream<R> {
         Ok(())
     }
 
-    /// The name of the next member. None at the end of the object.
-    fn name(&mut self, is_first: bool) -> Outcome<Option<String>> {
+    /// Reads the name of the next member, into the memory of the last one. False at the end of the object.
+    fn name(&mut self, name: &mut String, is_first: bool) -> Outcome<bool> {
         if !self.has_next(b'}', is_first)? {
-            return Ok(None);
+            return Ok(false);
         }
         if self.peek()? != Some(b'"') {
             return Err(self.break_off("no name begins"));
         }
-        let name = self.string(JsonRole::Name)?;
+        let position = self.bytes.position();
+        self.raw(JsonRole::Name)?;
+        name.clear();
+        name.push_str(&text::text(&self.raw, &mut self.damage, position));
         self.spaces()?;
         if self.peek()? != Some(b':') {
             return Err(self.break_off("a name has no value"));
         }
         self.bytes.skip(1);
-        Ok(Some(name))
+        Ok(true)
     }
 
     /// True in front of another element. Leaves the array at its end.
@@ -288,10 +291,10 @@ impl<R: Read> JsonStream<R> {
         }
     }
 
-    fn string(&mut self, role: JsonRole) -> Outcome<String> {
+    fn string(&mut self) -> Outcome<String> {
         let position = self.bytes.position();
-        self.raw(role)?;
-        Ok(text::text(&self.raw, &mut self.damage, position))
+        self.raw(JsonRole::Value)?;
+        Ok(text::text(&self.raw, &mut self.damage, position).into_owned())
     }
 
     /// Reads the bytes between quotes. A quote that nothing of JSON follows belongs to the text.

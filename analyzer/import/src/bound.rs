@@ -9,7 +9,12 @@ use stallmap_trace::model::{TraceCall, TraceModel};
 /// Cuts texts that are too long, and counts them.
 pub(crate) fn texts(trace: &mut TraceModel) {
     let mut count = 0;
-    let shared = trace.kernels.iter_mut().map(|kernel| &mut kernel.name);
+    let names = trace
+        .kernels
+        .iter_mut()
+        .flat_map(|kernel| std::iter::once(&mut kernel.name).chain(&mut kernel.call_name));
+    let of_works = trace.works.iter_mut().flat_map(|work| work.call_name.iter_mut().chain(&mut work.memory));
+    let shared = names.chain(of_works);
     let of_ops = trace.ops.iter_mut().flat_map(|op| {
         let module = op.details.as_mut().and_then(|details| details.module.as_mut());
         std::iter::once(&mut op.name).chain(module)

@@ -36,7 +36,7 @@ pub(crate) use self::into::into;
 use self::names::NumberedNames;
 
 /// Most rows of a batch.
-const MAX_BATCH_ROWS: usize = 1 << 16;
+const MAX_BATCH_ROWS: usize = 1 << 13;
 
 /// Writes the capture. One that fails leaves nothing.
 pub(crate) fn write(trace: &TraceModel, inputs: &[ImportInput], output: &Path) -> Outcome<()> {
@@ -274,7 +274,7 @@ impl<'a> RecordingWriter<'a> {
     }
 }
 
-/// Appends rows batch by batch: those of a large trace would not fit in memory at once.
+/// Appends all rows of a table batch by batch: those of a large trace would not fit in memory at once.
 fn append_batches<R: TableRow>(
     writer: &mut CaptureWriter,
     rows: impl Iterator<Item = R>,
@@ -283,7 +283,7 @@ fn append_batches<R: TableRow>(
     loop {
         writer.append_rows(rows.by_ref().take(MAX_BATCH_ROWS))?;
         if rows.peek().is_none() {
-            return Ok(());
+            return writer.flush::<R>();
         }
     }
 }

@@ -28,12 +28,11 @@ use self::category::{EventCategory, direction, host_wait, wait};
 use self::event::{EventArguments, ThreadNumbers, TraceEvent};
 use self::left::OmittedEvents;
 use self::modules::ModuleCalls;
-use self::owner::TraceOwners;
+use self::owner::{CalledKernel, TraceOwners};
 use self::stacks::FrameFunctions;
 use crate::join::phase;
 use crate::model::{
     InputValue, OpDetails, TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp,
-    UnmatchedCall,
 };
 
 /// Events of a trace. They take up to 4 GiB of memory.
@@ -55,8 +54,9 @@ struct KinetoReader {
     rank: Option<u32>,
     world_size: Option<u32>,
     cuda_version: Option<i32>,
-    /// Calls that launch one kernel, by process and correlation.
-    launches: Vec<(usize, i64, UnmatchedCall)>,
+    /// The kernel of calls that name none.
+    unnamed: Rc<CalledKernel>,
+    has_launch: bool,
     /// Calls that wait for a GPU, by process and correlation.
     waits: Vec<(usize, i64, SynchronizationKind, TraceCall)>,
     functions: FrameFunctions,
@@ -126,7 +126,7 @@ impl KinetoReader {
         let is_empty = trace.kernels.is_empty()
             && trace.works.is_empty()
             && trace.ops.is_empty()
-            && self.launches.is_empty()
+            && !self.has_launch
             && self.memory.is_empty();
         if !is_empty {
             return Ok(self.finish());
@@ -316,6 +316,8 @@ impl KinetoReader {
             wait: (kind == ActivityKind::Synchronization).then(|| wait(arguments.wait.as_deref())),
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
             call: None,
+            call_name: None,
+            memory: memory_of(&event.name).map(|memory| shared(&mut self.names, memory.to_owned())),
             op: None,
         });
     }
@@ -331,18 +333,23 @@ impl KinetoReader {
     fn call(&mut self, event: TraceEvent) {
         let process = self.owners.process(&event.thread.0);
         let Some((correlation, call)) = event.arguments.correlation.zip(self.span(&event)) else { return };
-        self.owners.call(&event.thread.0, correlation, call);
-        self.left.calls += 1;
         if let Some(kind) = host_wait(&event.name) {
             self.waits.push((process, correlation, kind, call));
         }
-        if event.name.contains("Launch") && event.name.contains("Kernel") {
-            let TraceEvent { arguments, .. } = event;
-            let name = arguments.kernel.map(Into::into);
-            let pending =
-                UnmatchedCall { call, name, grid: arguments.grid, block: arguments.block, op: None };
-            self.launches.push((process, correlation, pending));
+        let is_launch = event.name.contains("Launch") && event.name.contains("Kernel");
+        self.has_launch |= is_launch;
+        let kernel = is_launch.then(|| self.called(event.arguments));
+        let name = self.shared(event.name);
+        self.owners.call(process, correlation, (name, call), kernel);
+    }
+
+    /// The kernel that a launch call names.
+    fn called(&self, arguments: EventArguments) -> Rc<CalledKernel> {
+        let EventArguments { kernel, grid, block, .. } = arguments;
+        if kernel.is_none() && grid.is_none() && block.is_none() {
+            return self.unnamed.clone();
         }
+        CalledKernel { name: kernel.map(Into::into), grid, block }.into()
     }
 
     fn op(&mut self, event: TraceEvent, kind: OpKind) {
@@ -374,6 +381,12 @@ fn shared<T: ?Sized + Eq + Hash>(known: &mut HashSet<Rc<T>>, value: impl AsRef<T
     let value: Rc<T> = value.into();
     known.insert(value.clone());
     value
+}
+
+/// The memory of both sides of a copy, from a name such as `Memcpy HtoD (Pageable -> Device)`.
+fn memory_of(name: &str) -> Option<&str> {
+    let (_, sides) = name.split_once('(')?;
+    sides.strip_suffix(')').filter(|sides| sides.contains("->"))
 }
 
 /// The stream: by argument, else the lane, as `7` or `stream 7`.

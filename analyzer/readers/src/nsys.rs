@@ -50,23 +50,35 @@ struct NsysReader {
     /// Processes by their number in the system.
     processes: BTreeMap<u32, usize>,
     /// Launch calls by process and correlation id: a correlation id alone is not unique.
-    calls: HashMap<(u32, i64), TraceCall>,
+    calls: HashMap<(u32, i64), ReportCall>,
 }
 
-/// Reads a report.
+/// Reads a report. Tables count up to a damage.
 pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+    if matches!(input.form, FileForm::Folder) {
+        return report(ReportTables::Folder(TableFolder::open(&input.path)), &input.path);
+    }
+    let database = OpenDatabase::open(&input.path)?;
+    let damage = database.damage();
+    let result = report(ReportTables::Database(database), &input.path);
+    let damage = damage.take();
+    let Some(first) = damage.first() else { return result };
+    let mut trace = result.map_err(|_| database::failure(&input.path, first))?;
+    let reason = "tables whose rows behind a damage are not read";
+    trace.losses.add_many(LossKind::Source, reason, damage.len() as u64, Some(first));
+    Ok(trace)
+}
+
+fn report(tables: ReportTables, path: &Path) -> Outcome<TraceModel> {
     let mut reading = NsysReader {
-        tables: match input.form {
-            FileForm::Folder => ReportTables::Folder(TableFolder::open(&input.path)),
-            _ => ReportTables::Database(OpenDatabase::open(&input.path)?),
-        },
+        tables,
         trace: TraceModel { tool: "nsys", ..TraceModel::default() },
         texts: HashMap::new(),
         processes: BTreeMap::new(),
         calls: HashMap::new(),
     };
     if let ReportTables::Database(database) = &reading.tables
-        && let Some(trace) = crate::rocpd::read(database, &input.path)?
+        && let Some(trace) = crate::rocpd::read(database, path)?
     {
         return Ok(trace);
     }
@@ -81,13 +93,19 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     reading.devices()?;
     if reading.trace.works.is_empty() && reading.trace.ops.is_empty() {
         if reading.trace.kernels.is_empty() {
-            return Err(reading.empty(&input.path)?);
+            return Err(reading.empty(path)?);
         }
         if reading.trace.kernels.len() == graphs {
-            return Err(of_graphs(&input.path));
+            return Err(of_graphs(path));
         }
     }
     reading.finish()
+}
+
+/// A call of the runtime.
+struct ReportCall {
+    call: TraceCall,
+    name: Option<Rc<str>>,
 }
 
 /// Process of a global thread or process.
@@ -117,14 +135,17 @@ impl NsysReader {
     }
 
     fn calls(&mut self) -> Outcome<()> {
-        let calls = &mut self.calls;
-        let columns = ["start", "end", "globalTid", "correlationId"];
-        self.tables.rows("CUPTI_ACTIVITY_KIND_RUNTIME", &columns, |row| {
+        let Self { tables, texts, calls, .. } = self;
+        let mut names: HashMap<i64, Option<Rc<str>>> = HashMap::new();
+        let columns = ["start", "end", "globalTid", "correlationId", "nameId"];
+        tables.rows("CUPTI_ACTIVITY_KIND_RUNTIME", &columns, |row| {
             let [begin, end, thread, correlation] = [0, 1, 2, 3].map(|column| row.integer(column));
             if let (Some(begin_ns), Some(thread), Some(correlation)) = (begin, thread, correlation) {
                 let end_ns = end.unwrap_or(begin_ns).max(begin_ns);
                 let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns };
-                calls.insert((process_number(thread), correlation), call);
+                let text = |id: i64| texts.get(&id).map(|name| plain(name).into());
+                let name = row.integer(4).and_then(|id| names.entry(id).or_insert_with(|| text(id)).clone());
+                calls.insert((process_number(thread), correlation), ReportCall { call, name });
             }
         })?;
         Ok(())
@@ -166,6 +187,7 @@ impl NsysReader {
                 return;
             };
             let name = [6, 7].iter().find_map(|column| texts.get(&row.integer(*column)?)).cloned();
+            let call = correlation.and_then(|correlation| calls.get(&(number, correlation)));
             let extent = |first: usize| {
                 let sizes = [first, first + 1, first + 2]
                     .map(|column| row.number::<u32>(column).filter(|size| *size > 0));
@@ -182,7 +204,8 @@ impl NsysReader {
                 registers: row.number::<u32>(14),
                 shared_bytes: row.number::<u32>(15).zip(row.number::<u32>(16)),
                 correlation: correlation.and_then(|number| u64::try_from(number).ok()),
-                call: correlation.and_then(|correlation| calls.get(&(number, correlation))).copied(),
+                call: call.map(|call| call.call),
+                call_name: call.and_then(|call| call.name.clone()),
                 op: None,
                 ..TraceKernel::default()
             });
@@ -211,6 +234,7 @@ impl NsysReader {
             let (Some(begin), Some(end)) = (row.integer(0), row.integer(1)) else { return };
             let number = process_number(row.integer(5).unwrap_or(0));
             let correlation = row.integer(4);
+            let call = correlation.and_then(|correlation| calls.get(&(number, correlation)));
             count += 1;
             trace.kernels.push(TraceKernel {
                 process: Self::process(processes, number),
@@ -219,7 +243,8 @@ impl NsysReader {
                 stream: row.number(3).unwrap_or(0),
                 time_ns: Some((begin, end.max(begin))),
                 correlation: correlation.and_then(|number| u64::try_from(number).ok()),
-                call: correlation.and_then(|correlation| calls.get(&(number, correlation))).copied(),
+                call: call.map(|call| call.call),
+                call_name: call.and_then(|call| call.name.clone()),
                 ..TraceKernel::default()
             });
         })?;
@@ -237,8 +262,18 @@ impl NsysReader {
             ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "syncType", ActivityKind::Synchronization),
         ];
         for (table, detail, kind) in kinds {
-            let columns =
-                ["start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", detail];
+            let columns = [
+                "start",
+                "end",
+                "deviceId",
+                "streamId",
+                "correlationId",
+                "globalPid",
+                "bytes",
+                detail,
+                "srcKind",
+                "dstKind",
+            ];
             tables.rows(table, &columns, |row| {
                 let Some(begin_ns) = row.integer(0) else {
                     trace.losses.add(LossKind::Source, "copies, fills and waits without begin", None);
@@ -258,7 +293,9 @@ impl NsysReader {
                     copy: (kind == ActivityKind::Copy).then(|| direction(row.integer(7))),
                     wait: is_wait.then(|| wait(row.integer(7))),
                     correlation: row.number(4),
-                    call: call.copied(),
+                    call: call.map(|call| call.call),
+                    call_name: call.and_then(|call| call.name.clone()),
+                    memory: memory(row.integer(8), row.integer(9)),
                     op: None,
                 });
             })?;
@@ -406,6 +443,22 @@ fn direction(kind: Option<i64>) -> CopyKind {
         Some(5..=8 | 10 | 13) => CopyKind::DeviceToDevice,
         _ => CopyKind::Other,
     }
+}
+
+/// Names of CUPTI's kinds of memory.
+const MEMORY: [&str; 7] =
+    ["Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"];
+
+/// The memory of both sides of a copy.
+fn memory(source: Option<i64>, target: Option<i64>) -> Option<Rc<str>> {
+    let name = |kind: Option<i64>| MEMORY.get(usize::try_from(kind?).ok()?);
+    Some(format!("{} -> {}", name(source)?, name(target)?).into())
+}
+
+/// The name of a call without its version, as in `cudaLaunchKernel_v7000`.
+fn plain(name: &str) -> &str {
+    let (plain, version) = name.rsplit_once("_v").unwrap_or((name, ""));
+    if !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()) { plain } else { name }
 }
 
 /// CUPTI's kinds of waits.

@@ -66,13 +66,22 @@ pub(crate) fn read_packed(input: &ImportInput) -> Outcome<TraceModel> {
 pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
     let mut reading = ProtonReader::default();
     json.document(|json| reading.roots(json))?;
+    let is_sampled = |node: &ScopeNode| node.metrics.iter().any(|(name, _)| &**name == "num_samples");
+    let is_sampled = reading.nodes.iter().any(is_sampled);
     let trace = paths::trace(reading)?;
     if !trace.kernels.is_empty() {
         return Ok(trace);
     }
-    let path = json.path().display();
-    Err(CommandFailure::message(IO, format!("`{path}` has no kernels"))
-        .hint("stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`".to_owned()))
+    let (what, hint) = if is_sampled {
+        (
+            "has samples of call paths, and no kernels with `count` and `time (ns)`",
+            "profile without `mode=\"pcsampling\"`. `stallmap record` samples instructions",
+        )
+    } else {
+        ("has no kernels", "stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`")
+    };
+    let message = format!("`{}` {what}", json.path().display());
+    Err(CommandFailure::message(IO, message).hint(hint.to_owned()))
 }
 
 impl ProtonReader {

@@ -56,38 +56,48 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     })
 }
 
+/// A report, up to the first damage.
 fn parse(reader: impl Read) -> Result<TraceModel, String> {
-    let mut stream = MessageStream::from_reader(reader)?;
-    // The version. All versions have the same messages.
-    stream.next()?;
+    let stream = MessageStream::from_reader(reader)?;
     let mut reading = NcuReportReader::default();
-    while let Some(header) = stream.next()? {
-        let header = BlockHeader::read(header.message())?;
-        let mut left = header.payload_bytes;
-        let process = reading.block(&header)?;
-        for _ in 0..header.sources {
-            let source = stream.part(&mut left)?;
-            reading.source(source.message())?;
-        }
-        for _ in 0..header.results {
-            let result = stream.part(&mut left)?;
-            reading.result(result.message(), process)?;
-        }
-        reading.trace.losses.add_many(
-            LossKind::Source,
-            "results of ranges, command lists and graphs",
-            header.others,
-            None,
-        );
-        stream.skip(left)?;
-    }
+    let result = reading.blocks(stream);
     if reading.trace.kernels.is_empty() {
-        return Err("it has no kernels".to_owned());
+        return Err(result.err().unwrap_or_else(|| "it has no kernels".to_owned()));
+    }
+    if let Err(reason) = result {
+        reading.trace.losses.add(LossKind::Source, "the report behind damage", Some(&reason));
     }
     Ok(reading.finish())
 }
 
 impl NcuReportReader {
+    fn blocks(&mut self, mut stream: MessageStream<impl Read>) -> Result<(), String> {
+        // The version. All versions have the same messages.
+        stream.next()?;
+        while let Some(header) = stream.next()? {
+            let header = BlockHeader::read(header.message())?;
+            let mut left = header.payload_bytes;
+            let process = self.block(&header)?;
+            for _ in 0..header.sources {
+                let source = stream.part(&mut left)?;
+                self.source(source.message())?;
+            }
+            for _ in 0..header.results {
+                let result = stream.part(&mut left)?;
+                let counters = self.trace.counters.len();
+                if let Err(reason) = self.result(result.message(), process) {
+                    // Counters of a kernel that is not there would be those of the next one.
+                    self.trace.counters.truncate(counters);
+                    return Err(reason);
+                }
+            }
+            let reason = "results of ranges, command lists and graphs";
+            self.trace.losses.add_many(LossKind::Source, reason, header.others, None);
+            stream.skip(left)?;
+        }
+        Ok(())
+    }
+
     /// Reads the header of a block. Returns the place of its process.
     fn block(&mut self, header: &BlockHeader<'_>) -> Result<usize, String> {
         for text in header.strings.into_iter().flatten() {

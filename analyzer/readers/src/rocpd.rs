@@ -270,6 +270,8 @@ impl RocpdReader<'_> {
                 wait: None,
                 correlation: stack,
                 call: stack.and_then(|stack| process.calls.get(&stack)).copied(),
+                call_name: None,
+                memory: None,
                 op: None,
             });
         });

@@ -338,6 +338,8 @@ impl RocprofReader {
             wait: None,
             correlation: record.correlation.and_then(|number| u64::try_from(number).ok()),
             call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),
+            call_name: None,
+            memory: None,
             op: None,
         });
     }

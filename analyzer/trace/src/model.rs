@@ -155,6 +155,8 @@ pub struct TraceKernel {
     pub correlation: Option<u64>,
     /// The launch call.
     pub call: Option<TraceCall>,
+    /// The name of that call, if the source has it.
+    pub call_name: Option<Rc<str>>,
     /// The op around the launch call, by place.
     pub op: Option<usize>,
     /// Its own Python stack, by place. None if it is that of its op.
@@ -259,6 +261,10 @@ pub struct TraceActivity {
     pub correlation: Option<u64>,
     /// The call. None if the source does not have it.
     pub call: Option<TraceCall>,
+    /// The name of that call, if the source has it.
+    pub call_name: Option<Rc<str>>,
+    /// The memory of both sides of a copy, in the source's words.
+    pub memory: Option<Rc<str>>,
     /// The op around the call, by place.
     pub op: Option<usize>,
 }
@@ -283,6 +289,8 @@ impl TraceActivity {
             wait: Some(kind),
             correlation,
             call: Some(call),
+            call_name: None,
+            memory: None,
             op: None,
         }
     }

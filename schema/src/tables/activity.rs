@@ -46,5 +46,11 @@ crate::tables! {
         call_begin_ns: Option<i64>,
         /// End of that call.
         call_end_ns: Option<i64>,
+        /// Name of the call that asked for a kernel, a copy or a fill, such as `cudaLaunchKernelExC`. In imports, where the
+        /// source has it.
+        call_name: Option<String>,
+        /// The memory of both sides of a copy in the words of the source, such as `Pageable -> Device`. In imports, where the
+        /// source has it.
+        copy_memory: Option<String>,
     }
 }

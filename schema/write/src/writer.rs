@@ -134,6 +134,11 @@ impl CaptureWriter {
         self.append(name, &batch)
     }
 
+    /// Encodes the rows of a table that make no complete row group yet: memory of a table that grows no more.
+    pub fn flush<R: TableRow>(&mut self) -> Result<(), CaptureError> {
+        self.tables.get_mut(R::TABLE.name).map_or(Ok(()), TableWriter::flush)
+    }
+
     /// Adds a table as another capture has it, byte for byte. Such a table cannot grow.
     pub fn copy_table(&mut self, file: &TableFile) -> Result<(), CaptureError> {
         let entry = entry::table(&file.name);

@@ -3,7 +3,7 @@
 -- timeline, and null without one. `duration_ns` is that of the timeline, else of a replay, else null.
 WITH timed AS (
   SELECT
-    kernel_id, run_id, device_id, stream_id, begin_ns, end_ns,
+    kernel_id, run_id, device_id, stream_id, begin_ns, end_ns, correlation_id, call_name,
     row_number() OVER (PARTITION BY kernel_id ORDER BY run_id, begin_ns, activity_id) AS place
   FROM gpu_activity
   WHERE kernel_id IS NOT NULL
@@ -13,11 +13,11 @@ SELECT
   coalesce(t.stream_id, c.stream_id) AS stream_id, c.thread_id,
   -- A launch in a timeline without the end of its call has no call: its begin is that of the kernel.
   CASE WHEN c.end_ns IS NOT NULL OR t.begin_ns IS NULL THEN c.begin_ns END AS call_begin_ns, c.end_ns AS call_end_ns,
-  t.begin_ns AS gpu_begin_ns,
+  t.call_name, t.correlation_id, t.begin_ns AS gpu_begin_ns,
   coalesce(CAST(t.end_ns - t.begin_ns AS DOUBLE), d.duration_ns) AS duration_ns,
   f.demangled_name AS kernel, f.name AS mangled_name, n.short_kernel,
   -- The name in the trace that was imported: the profiler demangles some names and others not.
-  CASE WHEN r.program = 'kineto' THEN f.name ELSE f.demangled_name END AS traced_kernel,
+  CASE WHEN r.program LIKE 'kineto%' THEN f.name ELSE f.demangled_name END AS traced_kernel,
   l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z,
   l.register_count, l.static_shared_bytes, l.dynamic_shared_bytes,
   l.op_id, x.op, x.line, x.module_path, x.step, l.graph_id, l.graph_node,

@@ -7,21 +7,33 @@ use crate::proto::MessageBuilder;
 use crate::round::unsigned;
 use crate::timeline::{CaptureTimeline, TimelineCopy};
 
+/// A copy or fill with a time on the GPU.
+pub(super) struct TimedCopy<'a> {
+    pub(super) copy: &'a TimelineCopy,
+    end_ns: i64,
+    /// The number of its event, behind those of launches.
+    pub(super) event_id: u64,
+}
+
+/// Copies and fills with a time on the GPU.
+pub(super) fn timed(timeline: &CaptureTimeline) -> impl Iterator<Item = TimedCopy<'_>> {
+    let last = timeline.launches.iter().map(|launch| event_id(launch.kernel_id)).max().unwrap_or(0);
+    let timed = timeline.copies.iter().filter_map(|copy| Some((copy, copy.end_ns?)));
+    timed.zip(last + 1..).map(|((copy, end_ns), event_id)| TimedCopy { copy, end_ns, event_id })
+}
+
 /// One packet per copy and fill with a time on the GPU.
 pub(super) fn packets<'a>(
     timeline: &'a CaptureTimeline,
     names: &'a InternedStrings,
 ) -> impl Iterator<Item = MessageBuilder> + 'a {
-    let last = timeline.launches.iter().map(|launch| event_id(launch.kernel_id)).max().unwrap_or(0);
-    let timed = timeline.copies.iter().filter_map(|copy| Some((copy, copy.end_ns?)));
-    timed.zip(last + 1..).map(|((copy, end_ns), id)| {
-        let begin = unsigned(copy.begin_ns);
-        packet_at(begin).message(53, &stage(copy, unsigned(end_ns).saturating_sub(begin), id, names))
-    })
+    timed(timeline).map(|timed| packet_at(unsigned(timed.copy.begin_ns)).message(53, &stage(&timed, names)))
 }
 
-fn stage(copy: &TimelineCopy, duration: u64, id: u64, names: &InternedStrings) -> MessageBuilder {
+fn stage(timed: &TimedCopy<'_>, names: &InternedStrings) -> MessageBuilder {
+    let TimedCopy { copy, end_ns, event_id } = timed;
     let extra = [
+        ("correlation", copy.call_begin_ns.map(|_| *event_id)),
         ("bytes", copy.size_bytes),
         ("stream", copy.stream_id.map(u64::from)),
         ("device", copy.device_id.map(unsigned)),
@@ -30,8 +42,8 @@ fn stage(copy: &TimelineCopy, duration: u64, id: u64, names: &InternedStrings) -
         Some(MessageBuilder::default().text(1, name).text(2, &value?.to_string()))
     });
     MessageBuilder::default()
-        .uint(1, id)
-        .uint(2, duration)
+        .uint(1, *event_id)
+        .uint(2, unsigned(end_ns.saturating_sub(copy.begin_ns)))
         .with(names.context(copy.process_id), |stage, context| stage.uint(5, context))
         .messages(6, extra)
         .int(11, copy.device_id.unwrap_or(0))

@@ -3,20 +3,21 @@
 use super::names::{ARGUMENTS, InternedStrings, STAGE};
 use super::packet_at;
 use crate::proto::MessageBuilder;
-use crate::timeline::{CaptureTimeline, TimelineLaunch};
+use crate::timeline::{CaptureTimeline, SharedCalls, TimelineLaunch};
 
 /// One packet per launch with a time.
 pub(super) fn packets<'a>(
     timeline: &'a CaptureTimeline,
     names: &'a InternedStrings,
+    calls: &'a SharedCalls,
 ) -> impl Iterator<Item = MessageBuilder> + 'a {
     timeline
         .launches
         .iter()
-        .filter_map(|launch| Some(packet_at(launch.begin_ns()?).message(53, &stage(launch, names))))
+        .filter_map(|launch| Some(packet_at(launch.begin_ns()?).message(53, &stage(launch, names, calls))))
 }
 
-fn stage(launch: &TimelineLaunch, names: &InternedStrings) -> MessageBuilder {
+fn stage(launch: &TimelineLaunch, names: &InternedStrings, calls: &SharedCalls) -> MessageBuilder {
     let mangled = launch.mangled_name.as_deref().unwrap_or_default();
     let kernel = names.kernel(launch.name(), mangled);
     MessageBuilder::default()
@@ -29,6 +30,14 @@ fn stage(launch: &TimelineLaunch, names: &InternedStrings) -> MessageBuilder {
         .uint(14, STAGE)
         .with(kernel, |stage, kernel| stage.uint(19, kernel).uint(20, kernel))
         .message(21, &arguments(launch))
+        // A reader takes it in place of the kernel's own number: kernels of one call share that of the first one.
+        .messages(
+            6,
+            calls
+                .kernels(launch)
+                .and_then(|kernels| kernels.first())
+                .map(|first| MessageBuilder::default().text(1, "correlation").text(2, &first.to_string())),
+        )
 }
 
 /// The event of a launch. 0 means "none" in the format.

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::copies::{TimedCopy, timed};
 use super::kernels::event_id;
 use super::{packet, packet_at};
 use crate::proto::MessageBuilder;
 use crate::round::unsigned;
-use crate::timeline::{CaptureTimeline, TimelineCall, TimelineLaunch};
+use crate::timeline::{CaptureTimeline, SharedCalls, TimelineCall, TimelineLaunch};
 
 /// A slice begins, and ends.
 pub(super) const BEGIN: u64 = 1;
@@ -24,14 +25,21 @@ struct ThreadSlice {
 }
 
 /// Descriptors of processes and threads, then the slices of each thread in the order of time.
-pub(super) fn packets(timeline: &CaptureTimeline) -> impl Iterator<Item = MessageBuilder> {
+pub(super) fn packets(
+    timeline: &CaptureTimeline,
+    calls: &SharedCalls,
+) -> impl Iterator<Item = MessageBuilder> {
     let mut threads: BTreeMap<(i64, u32), Vec<ThreadSlice>> = BTreeMap::new();
     for call in &timeline.calls {
         threads.entry((call.process_id, call.thread_id)).or_default().push(call_slice(call));
     }
     for launch in &timeline.launches {
         let thread = (launch.process_id, launch.thread_id.unwrap_or(0));
-        threads.entry(thread).or_default().extend(launch_slice(launch));
+        threads.entry(thread).or_default().extend(launch_slice(launch, calls));
+    }
+    for timed in timed(timeline) {
+        let thread = (timed.copy.process_id, timed.copy.thread_id.unwrap_or(0));
+        threads.entry(thread).or_default().extend(copy_slice(&timed));
     }
     let described = described(timeline, threads.keys().copied());
     let slices = threads
@@ -87,17 +95,38 @@ fn call_slice(call: &TimelineCall) -> ThreadSlice {
     ThreadSlice { begin_ns: unsigned(call.begin_ns), end_ns: call.end_ns.map(unsigned), event }
 }
 
-fn launch_slice(launch: &TimelineLaunch) -> Option<ThreadSlice> {
-    let event = MessageBuilder::default().text(22, "cuda_runtime").text(23, "launch");
+/// The call of a launch. Kernels of one call have the first one's slice.
+fn launch_slice(launch: &TimelineLaunch, calls: &SharedCalls) -> Option<ThreadSlice> {
+    let own = [launch.kernel_id];
+    let kernels = calls.kernels(launch).unwrap_or(&own);
+    let name = if kernels.len() > 1 { "graph launch" } else { "launch" };
+    let name = launch.call_name.as_deref().unwrap_or(name);
+    let event = MessageBuilder::default().text(22, "cuda_runtime").text(23, name);
     let event = event.message(4, &number("kernel_id", launch.kernel_id));
-    // The arrow from the call to the kernel, which the viewer draws by the number of the stage.
-    let stage = launch.begin_ns().map(|_| MessageBuilder::default().uint(1, event_id(launch.kernel_id)));
-    let event = event.with(stage, |event, stage| event.message(GPU_CORRELATION, &stage));
+    let begin_ns = launch.call_begin_ns.filter(|_| kernels.first() == Some(&launch.kernel_id))?;
     Some(ThreadSlice {
-        begin_ns: unsigned(launch.call_begin_ns?),
+        begin_ns: unsigned(begin_ns),
         end_ns: launch.call_end_ns.map(unsigned),
-        event,
+        event: arrows(event, kernels.iter().map(|kernel_id| event_id(*kernel_id))),
     })
+}
+
+fn copy_slice(timed: &TimedCopy<'_>) -> Option<ThreadSlice> {
+    let TimedCopy { copy, event_id, .. } = timed;
+    let name = copy.call_name.as_deref().unwrap_or(&copy.kind);
+    let event = MessageBuilder::default().text(22, "cuda_runtime").text(23, name);
+    Some(ThreadSlice {
+        begin_ns: unsigned(copy.call_begin_ns?),
+        end_ns: copy.call_end_ns.map(unsigned),
+        event: arrows(event.message(4, &number("correlation", *event_id)), [*event_id]),
+    })
+}
+
+/// Arrows from a call to its work, which the viewer draws by the numbers of the work's events.
+fn arrows(event: MessageBuilder, events: impl IntoIterator<Item = u64>) -> MessageBuilder {
+    let numbers =
+        events.into_iter().fold(MessageBuilder::default(), |numbers, number| numbers.uint(1, number));
+    event.message(GPU_CORRELATION, &numbers)
 }
 
 /// A number as an argument of a slice.

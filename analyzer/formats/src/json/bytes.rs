@@ -75,7 +75,13 @@ impl<R: Read> ByteStream<R> {
     }
 
     fn fill(&mut self, count: usize) -> io::Result<()> {
-        self.buffer.resize(BUFFER_BYTES, 0);
+        // Some files have a document per line, most of them short.
+        let bytes = match self.buffer.len() {
+            0 => LOOK_AHEAD_BYTES,
+            held if self.end == held => BUFFER_BYTES,
+            held => held,
+        };
+        self.buffer.resize(bytes, 0);
         self.buffer.copy_within(self.next..self.end, 0);
         self.offset += self.next as u64;
         (self.next, self.end) = (0, self.end - self.next);

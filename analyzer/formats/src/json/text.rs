@@ -1,24 +1,27 @@
 //! Texts of JSON, also as programs write them that do not escape: with quotes, backslashes and control characters.
 
+use std::borrow::Cow;
+
 use super::damage::JsonDamage;
 
 /// The text of the bytes between quotes.
-pub(super) fn text(raw: &[u8], damage: &mut JsonDamage, position: u64) -> String {
+pub(super) fn text<'a>(raw: &'a [u8], damage: &mut JsonDamage, position: u64) -> Cow<'a, str> {
     if raw.iter().any(|byte| *byte < 0x20) {
         damage.add("control characters in texts", position);
     }
-    if std::str::from_utf8(raw).is_err() {
+    // Owned where something was replaced.
+    let text = String::from_utf8_lossy(raw);
+    if matches!(text, Cow::Owned(_)) {
         damage.add("texts that are not UTF-8", position);
     }
-    let raw = String::from_utf8_lossy(raw);
-    if !raw.contains('\\') {
-        return raw.into_owned();
+    if !raw.contains(&b'\\') {
+        return text;
     }
-    unescaped(&raw).unwrap_or_else(|| {
+    Cow::Owned(unescaped(&text).unwrap_or_else(|| {
         // One wrong escape means that the program escapes nothing: `torch\nn\_x.py` has no line break.
         damage.add("backslashes in texts that are not escaped", position);
-        raw.replace("\\\\", "\\").replace("\\\"", "\"")
-    })
+        text.replace("\\\\", "\\").replace("\\\"", "\"")
+    }))
 }
 
 /// A text without escapes. None if it has one that JSON lacks.
@@ -74,7 +77,7 @@ mod tests {
     fn escapes_are_those_of_json_or_none() {
         let read = |raw: &str| {
             let mut damage = JsonDamage::default();
-            (text(raw.as_bytes(), &mut damage, 7), damage.rows().count())
+            (text(raw.as_bytes(), &mut damage, 7).into_owned(), damage.rows().count())
         };
         assert_eq!(read(r#"a\"\\\/\n\u00e9"#), ("a\"\\/\n\u{e9}".to_owned(), 0));
         assert_eq!(read(r"\ud83d\ude00 \ud83d"), ("\u{1f600} \u{fffd}".to_owned(), 0));

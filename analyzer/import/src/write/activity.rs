@@ -33,11 +33,11 @@ impl ActivityPiece<'_> {
 
 /// Writes all work in the order of time, run after run.
 pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-    append_batches(writer, rows(writing).into_iter())
+    append_batches(writer, rows(writing))
 }
 
 /// All work in the order of time, run after run.
-pub(super) fn rows(writing: &RecordingWriter<'_>) -> Vec<GpuActivity> {
+pub(super) fn rows<'a>(writing: &'a RecordingWriter<'_>) -> impl Iterator<Item = GpuActivity> + 'a {
     let kernels = writing
         .launched()
         .filter_map(|(id, _, kernel)| Some(ActivityPiece::Kernel(id, kernel, kernel.time_ns?)));
@@ -45,12 +45,11 @@ pub(super) fn rows(writing: &RecordingWriter<'_>) -> Vec<GpuActivity> {
         kernels.chain(writing.trace.works.iter().map(ActivityPiece::Other)).collect();
     pieces.sort_by_key(|piece| (piece.process(), piece.begin_ns()));
     let mut next = (usize::MAX, 0);
-    let numbered = pieces.iter().map(|piece| {
+    pieces.into_iter().map(move |piece| {
         let number = if next.0 == piece.process() { next.1 } else { 0 };
         next = (piece.process(), number + 1);
-        row(writing, number, piece)
-    });
-    numbered.collect()
+        row(writing, number, &piece)
+    })
 }
 
 fn row(writing: &RecordingWriter<'_>, activity_id: u64, piece: &ActivityPiece<'_>) -> GpuActivity {
@@ -73,6 +72,8 @@ fn row(writing: &RecordingWriter<'_>, activity_id: u64, piece: &ActivityPiece<'_
             op_id: None,
             call_begin_ns: None,
             call_end_ns: None,
+            call_name: kernel.call_name.as_deref().map(str::to_owned),
+            copy_memory: None,
         },
         ActivityPiece::Other(work) => GpuActivity {
             run_id: run_id(work.process),
@@ -94,6 +95,8 @@ fn row(writing: &RecordingWriter<'_>, activity_id: u64, piece: &ActivityPiece<'_
             op_id: work.op.filter(|_| is_moving(work)).map(op_id),
             call_begin_ns: work.call.filter(|_| is_moving(work)).map(|call| call.begin_ns),
             call_end_ns: work.call.filter(|_| is_moving(work)).map(|call| call.end_ns),
+            call_name: work.call_name.as_deref().filter(|_| is_moving(work)).map(str::to_owned),
+            copy_memory: work.memory.as_deref().map(str::to_owned),
         },
     }
 }

@@ -4,13 +4,13 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::tables::tensor::{OpInput, OpMetric};
 use stallmap_write::CaptureWriter;
 
-use super::{RecordingWriter, op_id};
+use super::{RecordingWriter, append_batches, op_id};
 
 /// Writes them in the order of ops.
 pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let with_inputs = writing.trace.ops.iter().enumerate();
     let with_inputs = with_inputs.filter_map(|(place, op)| Some((op_id(place), op.inputs()?)));
-    writer.append_rows(with_inputs.flat_map(|(op_id, inputs)| {
+    let rows = with_inputs.flat_map(|(op_id, inputs)| {
         inputs.iter().map(move |input| OpInput {
             op_id,
             position: input.position,
@@ -20,7 +20,8 @@ pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -
             strides: input.strides.clone(),
             value: input.value.clone(),
         })
-    }))?;
+    });
+    append_batches(writer, rows)?;
     let mut numbers: Vec<OpMetric> = writing
         .trace
         .region_numbers

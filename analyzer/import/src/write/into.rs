@@ -150,7 +150,7 @@ fn activities(
     found: &MatchedKernels,
     run_id: RunId,
 ) -> Vec<GpuActivity> {
-    let mut rows = activity::rows(writing);
+    let mut rows: Vec<GpuActivity> = activity::rows(writing).collect();
     for row in &mut rows {
         row.run_id = run_id;
         let Some(order) = row.kernel_id.take().and_then(|id| usize::try_from(id.0).ok()) else { continue };

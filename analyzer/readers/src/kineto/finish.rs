@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use stallmap_schema::word::{ActivityKind, Instrument, LossKind};
 
 use super::KinetoReader;
+use super::category::host_wait;
 use crate::join::{join_ops, join_steps, shift, span};
 use crate::model::{TraceActivity, TraceCall, TraceKernel, TraceModel, TraceProcess, UnmatchedCall};
 use crate::nest::{ThreadSpan, enclosing};
@@ -55,23 +56,22 @@ impl KinetoReader {
         }
     }
 
-    /// Gives work its process, and kernels their launch calls. Kernels from before the trace have none.
+    /// Gives work its process and its call. Kernels from before the trace have none.
     fn join_calls(&mut self) {
         let owners = &mut self.owners;
         let mut find = |group: usize, correlation: Option<u64>, begin_ns: i64| {
             let correlation = correlation.and_then(|number| i64::try_from(number).ok());
-            let found = correlation.and_then(|number| owners.find(group, number, begin_ns));
-            (
-                found.map_or_else(|| owners.first_of(group), |found| found.process),
-                found.map(|found| found.call),
-            )
+            match correlation.and_then(|number| owners.find(group, number, begin_ns)) {
+                Some((process, call, name)) => (process, Some(call), Some(name)),
+                None => (owners.first_of(group), None, None),
+            }
         };
         for (kernel, group) in self.trace.kernels.iter_mut().zip(&self.kernel_groups) {
             let begin_ns = kernel.begin_ns.unwrap_or(i64::MAX);
-            (kernel.process, kernel.call) = find(*group, kernel.correlation, begin_ns);
+            (kernel.process, kernel.call, kernel.call_name) = find(*group, kernel.correlation, begin_ns);
         }
         for (work, group) in self.trace.works.iter_mut().zip(&self.work_groups) {
-            (work.process, work.call) = find(*group, work.correlation, work.begin_ns);
+            (work.process, work.call, work.call_name) = find(*group, work.correlation, work.begin_ns);
         }
     }
 
@@ -91,23 +91,19 @@ impl KinetoReader {
 
     /// Keeps the launch calls without a kernel, each with the op around it.
     fn join_pending(&mut self) {
-        let of_kernel =
-            |kernel: &TraceKernel| Some((kernel.process, i64::try_from(kernel.correlation?).ok()?));
-        let seen: HashSet<(usize, i64)> = self.trace.kernels.iter().filter_map(of_kernel).collect();
-        let called = self.trace.kernels.iter().filter(|kernel| kernel.call.is_some());
-        let mut launching: HashSet<(usize, i64)> = called.filter_map(of_kernel).collect();
-        let works = self.trace.works.iter().filter(|work| work.call.is_some());
-        launching
-            .extend(works.filter_map(|work| Some((work.process, i64::try_from(work.correlation?).ok()?))));
-        self.left.calls = self.left.calls.saturating_sub(launching.len() as u64);
-        self.launches.retain(|(process, number, _)| !seen.contains(&(*process, *number)));
-        self.launches.sort_by_key(|(.., pending)| pending.call.begin_ns);
+        let mut calls = self.owners.take_idle();
+        self.left.calls = calls.iter().filter(|call| host_wait(&call.name).is_none()).count() as u64;
+        calls.retain(|call| call.kernel.is_some());
+        calls.sort_by_key(|call| call.call.begin_ns);
         let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
-        let points: Vec<ThreadSpan> = self.launches.iter().map(|(.., pending)| point(pending.call)).collect();
-        let launches =
-            std::mem::take(&mut self.launches).into_iter().zip(enclosing(&self.trace.ops, &points));
-        let launches = launches.map(|((.., pending), op)| UnmatchedCall { op: op.get(), ..pending });
-        self.trace.pending = launches.collect();
+        let points: Vec<ThreadSpan> = calls.iter().map(|call| point(call.call)).collect();
+        let calls = calls.into_iter().zip(enclosing(&self.trace.ops, &points));
+        let pending = calls.filter_map(|(call, op)| {
+            let kernel = call.kernel?;
+            let (name, grid, block) = (kernel.name.clone(), kernel.grid, kernel.block);
+            Some(UnmatchedCall { call: call.call, name, grid, block, op: op.get() })
+        });
+        self.trace.pending = pending.collect();
     }
 
     fn count_losses(&mut self) {

@@ -5,20 +5,37 @@
 //! correlation is known within such a group only.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::model::TraceCall;
 
 /// A process of the host: the text in front of its number, and the number.
 type ProcessName = (String, Option<u32>);
 
-/// A call of the host.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HostCall {
-    group: usize,
-    correlation: i64,
-    pub(super) process: usize,
-    pub(super) call: TraceCall,
+/// The kernel of a launch call, where the call names it.
+#[derive(Debug, Default)]
+pub(super) struct CalledKernel {
+    pub(super) name: Option<Rc<str>>,
+    pub(super) grid: Option<[u32; 3]>,
+    pub(super) block: Option<[u32; 3]>,
 }
+
+/// A call of the host. A trace has as many as it has kernels: they are small.
+#[derive(Debug)]
+pub(super) struct HostCall {
+    group: u32,
+    process: u32,
+    correlation: i64,
+    pub(super) call: TraceCall,
+    pub(super) name: Rc<str>,
+    /// The kernel of a call that launches one. Calls that name none share it.
+    pub(super) kernel: Option<Rc<CalledKernel>>,
+    /// True if a piece of work is its.
+    pub(super) has_work: bool,
+}
+
+/// The process, the call and its name.
+type FoundCall = (usize, TraceCall, Rc<str>);
 
 /// Groups, processes and calls of a trace.
 #[derive(Debug, Default)]
@@ -55,27 +72,41 @@ impl TraceOwners {
         place
     }
 
-    /// Adds a call.
-    pub(super) fn call(&mut self, text: &str, correlation: i64, call: TraceCall) {
-        let process = self.process(text);
+    /// Adds a call of a process.
+    pub(super) fn call(
+        &mut self,
+        process: usize,
+        correlation: i64,
+        (name, call): (Rc<str>, TraceCall),
+        kernel: Option<Rc<CalledKernel>>,
+    ) {
         let group = self.processes.get(process).map_or(0, |(_, group)| *group);
-        self.calls.push(HostCall { group, correlation, process, call });
+        let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        let (group, process) = (number(group), number(process));
+        self.calls.push(HostCall { group, process, correlation, call, name, kernel, has_work: false });
         self.is_sorted = false;
     }
 
-    /// The call of a piece of work: of several with its number, the last one that begins before it.
-    pub(super) fn find(&mut self, group: usize, correlation: i64, begin_ns: i64) -> Option<HostCall> {
+    /// The process and the call of a piece of work: of several with its number, the last one that begins before it.
+    pub(super) fn find(&mut self, group: usize, correlation: i64, begin_ns: i64) -> Option<FoundCall> {
         if !self.is_sorted {
             self.calls.sort_by_key(|call| (call.group, call.correlation, call.call.begin_ns));
             self.is_sorted = true;
         }
         let key = |call: &HostCall| (call.group, call.correlation);
-        let first = self.calls.partition_point(|call| key(call) < (group, correlation));
-        let end = self
-            .calls
-            .partition_point(|call| (key(call), call.call.begin_ns) <= ((group, correlation), begin_ns));
+        let wanted = (u32::try_from(group).ok()?, correlation);
+        let first = self.calls.partition_point(|call| key(call) < wanted);
+        let end = self.calls.partition_point(|call| (key(call), call.call.begin_ns) <= (wanted, begin_ns));
         let found = if end > first { end - 1 } else { first };
-        self.calls.get(found).filter(|call| key(call) == (group, correlation)).copied()
+        let found = self.calls.get_mut(found).filter(|call| key(call) == wanted)?;
+        found.has_work = true;
+        Some((found.process as usize, found.call, found.name.clone()))
+    }
+
+    /// Takes the calls without work.
+    pub(super) fn take_idle(&mut self) -> Vec<HostCall> {
+        self.calls.retain(|call| !call.has_work);
+        std::mem::take(&mut self.calls)
     }
 
     /// The process of work without a call: the first one of its group.
@@ -118,12 +149,13 @@ mod tests {
     fn a_correlation_is_that_of_its_group_and_of_the_last_call_before() {
         let mut owners = TraceOwners::default();
         let call = |begin_ns| TraceCall { thread: 1, begin_ns, end_ns: begin_ns + 1 };
-        owners.call("[TP00] 10", 7, call(10));
-        owners.call("[TP01] 10", 7, call(12));
-        owners.call("[TP01] 10", 7, call(30));
+        for (process, begin_ns) in [("[TP00] 10", 10), ("[TP01] 10", 12), ("[TP01] 10", 30)] {
+            let process = owners.process(process);
+            owners.call(process, 7, ("launch".into(), call(begin_ns)), None);
+        }
         let group = owners.group("[TP01] 0");
         let begin = |owners: &mut TraceOwners, group, at| {
-            owners.find(group, 7, at).map(|found| (found.process, found.call.begin_ns))
+            owners.find(group, 7, at).map(|(process, call, _)| (process, call.begin_ns))
         };
         assert_eq!(begin(&mut owners, group, 20), Some((1, 12)));
         assert_eq!(begin(&mut owners, group, 40), Some((1, 30)));

@@ -42,6 +42,8 @@ struct PacketTrace {
     slices: TrackPackets,
     /// Names by sequence of packets, list and number.
     names: HashMap<(u64, u32, u64), Rc<str>>,
+    /// The first damage.
+    damage: Option<String>,
 }
 
 /// A packet, apart from its content.
@@ -61,22 +63,11 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     })
 }
 
-pub(super) fn parse(mut reader: impl Read) -> Result<TraceModel, String> {
+/// A trace, up to the first damage outside of packets. The damage of a packet is that of the packet.
+pub(super) fn parse(reader: impl Read) -> Result<TraceModel, String> {
     let mut packets = PacketTrace::default();
-    let mut at = 0;
-    while let Some((field, length)) = key(&mut reader, &mut at)? {
-        let mut bytes = Vec::new();
-        let count = (&mut reader)
-            .take(length)
-            .read_to_end(&mut bytes)
-            .map_err(|error| format!("byte {at}: {error}"))?;
-        if (count as u64) < length {
-            return Err(format!("byte {at}: it ends in a packet of {length} bytes"));
-        }
-        if field == 1 {
-            packets.packet(ProtoReader::new(&bytes, at))?;
-        }
-        at += length;
+    if let Err(reason) = packets.packets(reader) {
+        packets.damaged("the file behind damage", reason);
     }
     packets.finish()
 }
@@ -116,6 +107,32 @@ fn varint(reader: &mut impl Read, at: &mut u64) -> Result<Option<u64>, String> {
 }
 
 impl PacketTrace {
+    fn packets(&mut self, mut reader: impl Read) -> Result<(), String> {
+        let mut at = 0;
+        while let Some((field, length)) = key(&mut reader, &mut at)? {
+            let mut bytes = Vec::new();
+            let count = (&mut reader)
+                .take(length)
+                .read_to_end(&mut bytes)
+                .map_err(|error| format!("byte {at}: {error}"))?;
+            if (count as u64) < length {
+                return Err(format!("byte {at}: it ends in a packet of {length} bytes"));
+            }
+            if field == 1
+                && let Err(reason) = self.packet(ProtoReader::new(&bytes, at))
+            {
+                self.damaged("packets that are damaged", reason);
+            }
+            at += length;
+        }
+        Ok(())
+    }
+
+    fn damaged(&mut self, what: &str, reason: String) {
+        self.reading.trace.losses.add(LossKind::Source, what, Some(&reason));
+        self.damage.get_or_insert(reason);
+    }
+
     /// The head of a packet counts for its content, wherever it stands.
     fn packet(&mut self, message: ProtoReader<'_>) -> Result<(), String> {
         let (mut head, mut flags) = (PacketHead::default(), 0);
@@ -332,7 +349,7 @@ impl PacketTrace {
         let without_end = std::mem::take(&mut self.slices).join(|event| self.reading.take(event));
         let trace = &mut self.reading.trace;
         if trace.kernels.is_empty() && trace.works.is_empty() && trace.ops.is_empty() {
-            return Err("it has no kernels and no ops".to_owned());
+            return Err(self.damage.unwrap_or_else(|| "it has no kernels and no ops".to_owned()));
         }
         trace.losses.add_many(
             LossKind::Source,

@@ -1,6 +1,8 @@
 //! A database that is only read: tables with a version in their name, and missing columns as null.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
@@ -13,6 +15,8 @@ use super::cell::{SqlCell, SqlRow, latest};
 pub(crate) struct OpenDatabase {
     connection: Connection,
     path: PathBuf,
+    /// Tables of which a part cannot be read, with the reason.
+    damage: Rc<RefCell<Vec<String>>>,
 }
 
 impl OpenDatabase {
@@ -24,10 +28,15 @@ impl OpenDatabase {
         connection
             .execute_batch("PRAGMA trusted_schema = OFF;\nPRAGMA cell_size_check = ON")
             .map_err(wrong)?;
-        Ok(Self { connection, path: path.to_owned() })
+        Ok(Self { connection, path: path.to_owned(), damage: Rc::default() })
     }
 
-    /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
+    /// The damages that reading finds from now on, each of one table.
+    pub(crate) fn damage(&self) -> Rc<RefCell<Vec<String>>> {
+        self.damage.clone()
+    }
+
+    /// Visits the rows of a table, up to a damage. Columns that it lacks are null. False if there is no such table.
     pub(crate) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
         let wrong = |error: rusqlite::Error| failure(&self.path, &error);
         let Some(table) = self.table(base).map_err(wrong)? else { return Ok(false) };
@@ -39,10 +48,16 @@ impl OpenDatabase {
         let sql = format!("SELECT {} FROM \"{table}\" LIMIT {MAX_ROWS}", list.join(", "));
         let mut statement = self.connection.prepare(&sql).map_err(wrong)?;
         let mut rows = statement.query([]).map_err(wrong)?;
-        while let Some(row) = rows.next().map_err(wrong)? {
-            visit(&SqlRow((0..columns.len()).map(|column| cell(row, column)).collect()));
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => visit(&SqlRow((0..columns.len()).map(|column| cell(row, column)).collect())),
+                Ok(None) => return Ok(true),
+                Err(error) => {
+                    self.damage.borrow_mut().push(format!("{table}: {error}"));
+                    return Ok(true);
+                }
+            }
         }
-        Ok(true)
     }
 
     /// True if a table's name begins with a text.
@@ -88,7 +103,8 @@ fn cell(row: &rusqlite::Row<'_>, column: usize) -> SqlCell {
     }
 }
 
-fn failure(path: &Path, error: &rusqlite::Error) -> CommandFailure {
+/// The failure of a file of which nothing can be read.
+pub(super) fn failure(path: &Path, error: &impl std::fmt::Display) -> CommandFailure {
     CommandFailure::message(IO, format!("`{}` cannot be read as SQLite: {error}", path.display()))
         .hint("unpack it, or export it again with `nsys export -t sqlite`".to_owned())
 }
@@ -104,7 +120,7 @@ mod tests {
             "CREATE TABLE A (x); CREATE TABLE A_V2 (x); CREATE TABLE A_V10 (x, y); CREATE TABLE A2_V99 (x);
             INSERT INTO A_V10 VALUES (7, 8); CREATE VIEW B AS SELECT 1 AS x";
         connection.execute_batch(sql).unwrap();
-        let database = OpenDatabase { connection, path: PathBuf::new() };
+        let database = OpenDatabase { connection, path: PathBuf::new(), damage: Rc::default() };
         let mut found = Vec::new();
         let is_there = database.rows("A", &["x", "z"], |row| {
             found.push((row.integer(0), row.integer(1)));

@@ -53,6 +53,8 @@ impl SpaceReader {
                 wait: None,
                 correlation: event.correlation,
                 call: None,
+                call_name: None,
+                memory: None,
                 op: None,
             });
             return;

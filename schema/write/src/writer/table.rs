@@ -234,7 +234,8 @@ impl TableWriter {
         Ok(TableEntry { name, rows: self.rows, bytes, blake3 })
     }
 
-    fn flush(&mut self) -> Result<(), CaptureError> {
+    /// Encodes the rows that make no complete row group.
+    pub(super) fn flush(&mut self) -> Result<(), CaptureError> {
         self.waiting.rest().map_or(Ok(()), |group| self.encode(&group))
     }
 

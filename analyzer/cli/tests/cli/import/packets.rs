@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{TraceTimes, kineto, number, rows};
+use super::{KERNELS, TraceTimes, kineto, number, rows};
 use crate::command::CommandFolder;
 
 /// A message of protocol buffers.
@@ -278,6 +278,14 @@ fn cut_and_changed_packets_end() {
             assert_eq!(ran.code, Some(5), "{length}: {}", ran.stderr);
         }
     }
+    // Whatever stands in front of the cut is read.
+    place.file("cut", &whole[..whole.len() - 9]);
+    place.run(&["import", "cut", "-o", "x.stallmap"]).expect_ok();
+    let kernels = "SELECT count(*) AS n FROM launch";
+    assert_eq!(number(&place, "x.stallmap", kernels), KERNELS);
+    let lost = "SELECT count(*) AS n FROM loss WHERE detail LIKE 'byte % it ends in a packet of % bytes'";
+    assert_eq!(number(&place, "x.stallmap", lost), 1);
+    std::fs::remove_file(place.path("x.stallmap")).unwrap();
     let mut state = 1_u64;
     for _ in 0..40 {
         let mut changed = whole.clone();

@@ -1,7 +1,7 @@
 //! Packed files, marks of texts, and files of which a message says what they are.
 
 use super::base::{KERNEL_NS, document, events, kernel_ns, trace};
-use super::python;
+use super::{number, python};
 use crate::command::CommandFolder;
 
 /// Packs `trace.json` in all ways.
@@ -110,4 +110,30 @@ fn a_message_says_what_a_database_is() {
         ran.expect_error(5);
         assert!(ran.stderr.contains(reason) && ran.stderr.contains(hint), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn a_damaged_database_has_the_rows_before_the_damage() {
+    let place = CommandFolder::new();
+    python(
+        &place,
+        r#"
+import sqlite3
+base = sqlite3.connect("x.sqlite")
+base.execute("PRAGMA page_size = 512")
+base.execute("CREATE TABLE StringIds (id, value)")
+base.execute("INSERT INTO StringIds VALUES (1, 'k(int*)')")
+base.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, demangledName)")
+base.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 7, 1)", ((1000 * n, 1000 * n + 100) for n in range(200)))
+base.commit()
+base.close()
+content = open("x.sqlite", "rb").read()
+open("x.sqlite", "wb").write(content[:-512] + b"\xff" * 512)
+"#,
+    );
+    place.run(&["import", "x.sqlite", "-o", "x.stallmap"]).expect_ok();
+    let kernels = number(&place, "x.stallmap", "SELECT count(*) AS n FROM launch");
+    assert!((100..200).contains(&kernels), "{kernels}");
+    let lost = "SELECT count(*) AS n FROM loss WHERE detail LIKE 'CUPTI_ACTIVITY_KIND_KERNEL: %'";
+    assert_eq!(number(&place, "x.stallmap", lost), 1);
 }
