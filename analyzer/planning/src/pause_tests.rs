@@ -83,7 +83,8 @@ fn a_first_side_that_does_not_fit_is_an_error() {
         "SELECT a.x FROM a LEFT JOIN b ON a.x + b.x < 0",
         "SELECT a.x FROM a JOIN (SELECT x FROM b GROUP BY x) b ON a.x + b.x < 0",
     ] {
-        let state = context([20_000, 20_000], true).into_state_builder().with_runtime_env(Arc::clone(&limited));
+        let state =
+            context([20_000, 20_000], true).into_state_builder().with_runtime_env(Arc::clone(&limited));
         let context = SessionContext::new_with_state(state.build());
         let error = runtime.block_on(async { context.sql(sql).await.unwrap().collect().await.unwrap_err() });
         assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{sql}: {error}");
