@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
@@ -25,6 +26,11 @@ pub trait RowPass: Debug + Send + Sync + 'static {
         None
     }
 
+    /// True if nobody may ask for the rows of its one partition again.
+    fn is_once(&self) -> bool {
+        false
+    }
+
     /// The rows of a partition.
     fn pass(
         &self,
@@ -39,12 +45,13 @@ pub trait RowPass: Debug + Send + Sync + 'static {
 pub struct PassExec {
     pass: Arc<dyn RowPass>,
     input: Arc<dyn ExecutionPlan>,
+    is_executed: AtomicBool,
 }
 
 impl PassExec {
     /// Over an input.
     pub fn over(input: Arc<dyn ExecutionPlan>, pass: impl RowPass) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self { pass: Arc::new(pass), input })
+        Arc::new(Self { pass: Arc::new(pass), input, is_executed: AtomicBool::new(false) })
     }
 }
 
@@ -94,10 +101,14 @@ impl ExecutionPlan for PassExec {
         let input = children.pop();
         let input =
             input.ok_or_else(|| DataFusionError::Internal(format!("{} has one child", self.pass.name())))?;
-        Ok(Arc::new(Self { pass: Arc::clone(&self.pass), input }))
+        Ok(Arc::new(Self { pass: Arc::clone(&self.pass), input, is_executed: AtomicBool::new(false) }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if self.pass.is_once() && self.is_executed.swap(true, Ordering::Relaxed) {
+            let reason = format!("{} needs its rows again, which did not fit", self.pass.name());
+            return Err(DataFusionError::ResourcesExhausted(reason));
+        }
         self.pass.pass(&self.input, partition, context)
     }
 }

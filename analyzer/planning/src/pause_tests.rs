@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
 use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::pauses::JoinPauses;
@@ -70,5 +72,21 @@ fn a_sliced_join_has_the_rows_of_a_whole_one() {
     ] {
         let rows = [9_000, 1_000];
         assert_eq!(run(&context(rows, true), sql), run(&context(rows, false), sql), "{sql}");
+    }
+}
+
+#[test]
+fn a_first_side_that_does_not_fit_is_an_error() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let limited = RuntimeEnvBuilder::new().with_memory_limit(50_000, 1.0).build_arc().unwrap();
+    for sql in [
+        "SELECT a.x FROM a LEFT JOIN b ON a.x + b.x < 0",
+        "SELECT a.x FROM a JOIN (SELECT x FROM b GROUP BY x) b ON a.x + b.x < 0",
+    ] {
+        let state =
+            context([20_000, 20_000], true).into_state_builder().with_runtime_env(Arc::clone(&limited));
+        let context = SessionContext::new_with_state(state.build());
+        let error = runtime.block_on(async { context.sql(sql).await.unwrap().collect().await.unwrap_err() });
+        assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{sql}: {error}");
     }
 }

@@ -141,6 +141,13 @@ impl RowPass for SlicePass {
         format!("{}{role}", self.name())
     }
 
+    /// A nested loop whose first side does not fit reads it again, to write it to a file. DataFusion 55.2 panics where that
+    /// side is repartitioned ("partition not used yet", apache/datafusion#24676), and an outer, semi or anti join over
+    /// several partitions returns rows that are wrong (apache/datafusion#22641). Both are mended after it.
+    fn is_once(&self) -> bool {
+        self.role == PauseRole::Counts
+    }
+
     fn pass(
         &self,
         input: &Arc<dyn ExecutionPlan>,

@@ -337,9 +337,9 @@ fn a_comparison_of_many_launches_takes_memory_for_those_that_differ() {
     let place = CommandFolder::new();
     many::write(&place.path("many.stallmap"), 20_000, str::to_owned).unwrap();
     // A row for each launch and total takes more. Steps are compared with the phase of each launch.
-    for (phase, memory) in [("all", "192M"), ("steady", "256M")] {
+    for phase in ["all", "steady"] {
         let compared = ["diff", "many.stallmap", "many.stallmap", "--by", "ops", "--phase", phase];
-        let ran = place.run(&[&compared[..], &["--memory", memory]].concat());
+        let ran = place.run(&[&compared[..], &["--memory", "192M"]].concat());
         assert_eq!(ran.code, Some(0), "{phase}: {}", ran.stderr);
     }
 }
