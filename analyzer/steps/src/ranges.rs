@@ -4,11 +4,13 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Names of ranges around steps, the most certain first: of the profilers of PyTorch and XLA, of stallmap, of programs.
-const NAMES: [&str; 3] = [
+/// Names of ranges around steps, the most certain first: of the profilers of PyTorch and XLA, of stallmap, of programs, and
+/// of the units that programs which serve or train in batches count.
+const NAMES: [&str; 4] = [
     r"^ProfilerStep#\d+$|#step_num=\d+$",
     r"^stallmap[._]step\b",
     r"(?i)^((train|training|decode|decoding|prefill|inference|forward|generate|generation|model)[ _.-]?)?(step|iteration|iter)[ _.#:-]*\d*$",
+    r"(?i)^(([a-z]+[ _.-])?(request|batch|token|frame|query)[ _.#:-]*\d+|.*\]run_training_batch)$",
 ];
 
 static STEP_NAMES: LazyLock<Vec<Regex>> =
@@ -34,11 +36,10 @@ impl StepRanges {
         let outermost = |mut ranges: Vec<(i64, i64)>| {
             ranges.sort_by_key(|(begin, end)| (*begin, std::cmp::Reverse(*end)));
             let mut last_end = i64::MIN;
-            ranges.retain(|(begin, end)| {
-                let is_outer = *begin >= last_end;
-                if is_outer {
-                    last_end = *end;
-                }
+            ranges.retain(|(_, end)| {
+                // Times are rounded, so a step can begin just before the end of the one before it.
+                let is_outer = *end > last_end;
+                last_end = last_end.max(*end);
                 is_outer
             });
             ranges
@@ -63,10 +64,13 @@ mod tests {
             ("Optimizer.step#AdamW.step", (4, 5)),
             ("lr_scheduler.step", (5, 6)),
             ("forward", (6, 7)),
+            ("request 4", (1, 5)),
+            ("request 5", (4, 9)),
+            ("request", (9, 10)),
         ] {
             ranges.add(name, span);
         }
         let steps: Vec<_> = ranges.into_steps().collect();
-        assert_eq!(steps, [vec![(10, 20), (20, 30)], vec![(1, 9)]]);
+        assert_eq!(steps, [vec![(10, 20), (20, 30)], vec![(1, 9)], vec![(1, 5), (4, 9)]]);
     }
 }

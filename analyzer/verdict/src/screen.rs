@@ -236,7 +236,11 @@ fn texts(share: &SampleShare, script: &str, labels: usize, room: usize) -> Vec<S
         // Functions of lines can be cut, kernels cannot.
         let is_kernel = place(&share.label) == share.label && width(&share.label) > room;
         let label = shorten(&share.label, room * MAX_NAME_LINES, ShortenSide::Middle);
-        return if is_kernel { broken(&label, room) } else { vec![fit(&share.label, room)] };
+        if is_kernel {
+            return broken(&label, room);
+        }
+        let line = if width(&share.label) > room { place(&share.label) } else { share.label.clone() };
+        return vec![shorten(&line, room, ShortenSide::Start)];
     }
     if share.kind != ShareKind::Tensor {
         return vec![fit(&share.label, room)];

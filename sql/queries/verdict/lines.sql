@@ -20,7 +20,7 @@ WITH taken AS (
   SELECT
     kernel_id, function_id, kernel, module_path,
     CASE WHEN NOT regexp_like(coalesce(forward_line, line),
-      '(^|/)c[a-z2-7]{40,}[.]py:|^ProfilerStep#|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]')
+      '(^|/)c[a-z2-7]{40,}[.]py:|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]')
       THEN coalesce(forward_line, line) END AS place
   FROM launch_context
 ), named AS (

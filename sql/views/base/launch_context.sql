@@ -24,7 +24,8 @@ CREATE VIEW launch_context (
   module_path,
   -- The Python stack.
   pystates_hash,
-  -- Its innermost line in the user's code. Without a stack, the range around the launch as `name (range)`.
+  -- Its innermost line in the user's code. Without a stack, the range around the launch as `name (range)`, if it says more
+  -- than that a step or a compiled graph ran.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
@@ -51,7 +52,8 @@ SELECT
   o.step,
   coalesce(o.module_path, g.module_path),
   l.pystates_hash,
-  coalesce(p.line, CASE WHEN o.kind = 'region' THEN o.name || ' (range)' END),
+  coalesce(p.line, CASE WHEN o.kind = 'region' AND NOT regexp_like(o.name,
+    '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton') THEN o.name || ' (range)' END),
   q.line,
   r.rank,
   l.graph_id,
