@@ -5,17 +5,6 @@ use std::path::Path;
 use stallmap_console::output::number::{counted, grouped, measured, nanosecond_range, nanoseconds, percent};
 use stallmap_console::rows;
 
-/// Parts of imported files that no number here would be made from.
-const UNREAD: [&str; 7] = [
-    "not recorded: ",
-    "not in the imported file: ",
-    "estimates of ",
-    "keys of ",
-    "events of category ",
-    "calls of the runtime ",
-    "built-in functions ",
-];
-
 /// Programs with fewer launches repeat nothing, which needs no words.
 const MIN_REPEATED: u64 = 8;
 
@@ -289,9 +278,9 @@ pub(super) fn trust(
 }
 
 impl LossFacts {
-    /// True for data that other tools do not record, or that nothing here is made from.
+    /// True for data that other tools do not record, or did not this time.
     fn is_of_imports(&self) -> bool {
-        UNREAD.iter().any(|unread| self.reason.starts_with(unread))
+        self.reason.starts_with("not recorded: ") || self.reason.starts_with("not in the imported file: ")
     }
 
     pub(super) fn text(&self) -> String {
