@@ -26,7 +26,7 @@ pub trait RowPass: Debug + Send + Sync + 'static {
         None
     }
 
-    /// True if nobody may ask for the rows of its one partition again.
+    /// True if the rows of its one partition cannot be read a second time.
     fn is_once(&self) -> bool {
         false
     }

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Names of ranges around steps, the most certain first: of the profilers of PyTorch and XLA, of stallmap, of programs, and
-/// of the units that programs which serve or train in batches count.
+/// Names of ranges around steps, the most certain first: of the profilers of PyTorch and XLA, of stallmap, of programs,
+/// and of requests and batches with their numbers.
 const NAMES: [&str; 4] = [
     r"^ProfilerStep#\d+$|#step_num=\d+$",
     r"^stallmap[._]step\b",

@@ -99,7 +99,7 @@ fn activities(run_id: u32, stream: u32, begin_ns: i64) -> String {
             "SELECT {run_id} AS run_id, {activity} AS activity_id, 'kernel' AS kind, {kernel} AS kernel_id, NULL AS kernel_name, \
              0 AS device_id, {stream} AS stream_id, {begin_ns} AS begin_ns, {end_ns} AS end_ns, NULL AS size_bytes, \
              NULL AS copy_kind, NULL AS peer_device_id, NULL AS synchronization, NULL AS correlation_id, NULL AS op_id, \
-             NULL AS call_begin_ns, NULL AS call_end_ns"
+             NULL AS call_begin_ns, NULL AS call_end_ns, NULL AS call_name, NULL AS copy_memory"
         )
     };
     let (first, second) =
