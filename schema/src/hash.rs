@@ -5,7 +5,7 @@
 
 use twox_hash::XxHash3_64;
 
-use crate::id::{FrameId, FunctionId, ModuleId, PystatesHash};
+use crate::id::{FrameId, FunctionId, ModuleId, NativeFrameId, NativeStack, PystatesHash};
 
 /// Name and version of the rules in this file.
 pub const ALGORITHM: &str = "stallmap-xxh3-64/1";
@@ -66,6 +66,16 @@ pub fn frame_id(file: &str, function: &str, first_line: u32, line: u32) -> Frame
 /// Identity of a whole Python stack, innermost frame first. An empty stack has a hash too.
 pub fn pystates_hash(frames: &[FrameId]) -> PystatesHash {
     PystatesHash(frames.iter().fold(FieldHash::default(), |fields, frame| fields.number(frame.0)).hash())
+}
+
+/// Identity of a native frame: (code of its library, offset there, level of inlining).
+pub fn native_frame(code: &str, offset: u64, level: u32) -> NativeFrameId {
+    NativeFrameId(FieldHash::default().text(code).number(offset).number(level.into()).hash())
+}
+
+/// Identity of a whole native stack, innermost frame first.
+pub fn native_stack(frames: &[NativeFrameId]) -> NativeStack {
+    NativeStack(frames.iter().fold(FieldHash::default(), |fields, frame| fields.number(frame.0)).hash())
 }
 
 #[cfg(test)]

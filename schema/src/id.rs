@@ -34,6 +34,10 @@ ids! {
     PystatesHash(u64);
     /// Stable hash of one Python frame at one line.
     FrameId(u64);
+    /// Stable hash of a whole native stack. See [`crate::hash::native_stack`].
+    NativeStack(u64);
+    /// Stable hash of one native frame. See [`crate::hash::native_frame`].
+    NativeFrameId(u64);
     /// One call of an operator, or one user region.
     OpId(u64);
     /// One allocation of the framework's allocator, from its allocation to its free.

@@ -10,6 +10,7 @@ pub mod hlo;
 pub mod launch;
 pub mod loss;
 pub mod memory;
+pub mod native;
 pub mod python;
 pub mod replay;
 pub mod run;
@@ -33,6 +34,8 @@ pub const ALL: &[TableDef] = &[
     python::PythonFrame::TABLE,
     python::PythonState::TABLE,
     python::SourceLine::TABLE,
+    native::NativeFrame::TABLE,
+    native::NativeState::TABLE,
     compiled::CompiledOrigin::TABLE,
     compiled::TritonKernel::TABLE,
     tensor::Op::TABLE,
@@ -92,6 +95,7 @@ const ADDED: &[&[TableDef]] = &[
     &[memory::StorageRequest::TABLE, memory::AllocationFailure::TABLE],
     &[hlo::HloModule::TABLE, hlo::HloInstruction::TABLE, hlo::HloSource::TABLE, hlo::HloLaunch::TABLE],
     &[block::BlockTime::TABLE],
+    &[native::NativeFrame::TABLE, native::NativeState::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as
@@ -99,7 +103,7 @@ const ADDED: &[&[TableDef]] = &[
 const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
     (run::Run::TABLE, &["parent_process_id", "rank", "local_rank", "world_size"]),
     (run::Device::TABLE, &["uuid", "memory_bus_bits"]),
-    (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of"]),
+    (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of", "native_stack"]),
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
     (activity::GpuActivity::TABLE, &["op_id", "call_begin_ns", "call_end_ns", "call_name", "copy_memory"]),
     (memory::DeviceAllocation::TABLE, &["op_id", "pystates_hash"]),

@@ -201,6 +201,9 @@ pub(crate) struct MethodOptions {
     /// Record no Python stacks, ops and tensors
     #[arg(long)]
     pub no_python: bool,
+    /// Record native stacks too, of launches that no op of PyTorch explains: those of C++, CuPy, ctypes, extensions
+    #[arg(long)]
+    pub native_stacks: bool,
     /// Let the program print in its later runs too
     #[arg(long)]
     pub repeat_output: bool,

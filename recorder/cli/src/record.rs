@@ -204,6 +204,7 @@ fn config(options: &RecordOptions, folder: &folder::RecordingFolder) -> Config {
         },
         sampling_period_exponent: method.period,
         python: !method.no_python,
+        native_stacks: method.native_stacks,
         bundles: bundles::config(options),
         ..Config::default()
     }
@@ -256,6 +257,7 @@ fn described_options(options: &RecordOptions) -> Vec<RecordingOption> {
         ("replay-kernels", volume.replay_kernels.clone()),
         ("replay-budget", number(volume.replay.map(|_| volume.replay_budget))),
         ("python", Some((!method.no_python).to_string())),
+        ("native-stacks", method.native_stacks.then(|| "true".to_owned())),
     ];
     let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let given = given.map(|(name, value)| RecordingOption { name: name.to_owned(), value });

@@ -23,6 +23,7 @@ pub const NVTX_VARIABLE: &str = "NVTX_INJECTION64_PATH";
 /// Configuration of the recording of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Config {
     /// The recording's folder. Each process makes a folder of its own in it.
     pub directory: PathBuf,
@@ -48,6 +49,8 @@ pub struct Config {
     pub sampling_buffer_bytes: u64,
     /// True to record Python stacks, ops and tensors.
     pub python: bool,
+    /// True to record native stacks of launches that no op explains.
+    pub native_stacks: bool,
     /// Selection of launches to record as bundles, for replay. None if null.
     pub bundles: Option<BundleSelection>,
     /// True if `stallmap-record` waits for the file [`held::FILE_NAME`] and samples the program again when it comes.
@@ -200,6 +203,7 @@ impl Default for Config {
             sampling_period_exponent: None,
             sampling_buffer_bytes: 64 << 20,
             python: true,
+            native_stacks: false,
             bundles: None,
             is_sampled_again: false,
             replays: false,

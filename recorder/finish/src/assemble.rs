@@ -26,6 +26,7 @@ use crate::compiled::{self, CompiledCode};
 use crate::error::FinishError;
 use crate::loss::LossTotals;
 use crate::matching::DescribedLaunches;
+use crate::native::NativeStacks;
 use crate::python::PythonStacks;
 use crate::recording::OpenedRecording;
 use crate::rows::{IdBases, RunRows};
@@ -50,6 +51,7 @@ struct CaptureAssembly<'a> {
     launched: AssembledLaunches,
     used: BTreeSet<FunctionId>,
     stacks: PythonStacks,
+    native: NativeStacks,
     compiled: CompiledCode,
     samples: MergedSamples,
     bundles: BundleSummary,
@@ -82,6 +84,7 @@ pub(crate) fn assemble(
         launched: AssembledLaunches::default(),
         used: BTreeSet::new(),
         stacks: PythonStacks::default(),
+        native: NativeStacks::default(),
         compiled: CompiledCode::default(),
         samples: MergedSamples::default(),
         bundles: BundleSummary::default(),
@@ -146,6 +149,7 @@ impl CaptureAssembly<'_> {
     fn write_tables(&mut self, run: &mut RunState, map: &CodeMap) -> Result<(), FinishError> {
         self.launched.add(run);
         self.stacks.add(run);
+        self.native.add(run, &mut self.losses);
         self.compiled.add(run);
         parameters::write(run, &mut self.writer, &mut self.losses)?;
         let writer = &mut self.writer;
@@ -193,8 +197,14 @@ impl CaptureAssembly<'_> {
         for file in compiled::generated_files(&frames, &origins) {
             lines.add_file(file);
         }
+        let (native_frames, native_states) = take(&mut self.native).into_rows();
+        for frame in &native_frames {
+            lines.add_line(frame.file.as_deref().unwrap_or_default(), frame.line.unwrap_or(0));
+        }
         writer.append_rows(frames)?;
         writer.append_rows(states)?;
+        writer.append_rows(native_frames)?;
+        writer.append_rows(native_states)?;
         writer.append_rows(origins)?;
         writer.append_rows(kernels)?;
         self.samples.sort();

@@ -32,6 +32,7 @@ mod launches;
 mod lives;
 mod loss;
 mod matching;
+mod native;
 mod pairing;
 mod python;
 mod recording;

@@ -15,7 +15,7 @@ use std::fmt::Display;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::{
-    AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, OpEnd, RawActivity,
+    AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, NativeAddress, NativeLibrary, OpEnd, RawActivity,
     RawSample, RunFact, SampleWindow, ShapeCount, StorageEvent, TensorName,
 };
 use stallmap_schema::capture::segment::{FrameKind, FrameRef, SegmentFrame, SegmentReader};
@@ -108,6 +108,8 @@ run_rows! {
     parameters: LaunchParameter,
     frames: PythonFrame,
     states: PythonState,
+    native_libraries: NativeLibrary,
+    native_addresses: NativeAddress,
     origins: CompiledOrigin,
     triton_kernels: TritonKernel,
     ops: Op,

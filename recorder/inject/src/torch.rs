@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use stallmap_instruments as instruments;
 use stallmap_session::frames;
 use stallmap_session::guard::guard;
+use stallmap_session::native;
 use stallmap_session::session;
 use stallmap_session::torch::calls::{self, ABI_VERSION};
 use stallmap_session::torch::texts;
@@ -146,6 +147,12 @@ pub unsafe extern "C" fn stallmap_frames(
 #[unsafe(no_mangle)]
 pub extern "C" fn stallmap_stack() -> i64 {
     guard(0, || frames::of_thread().map_or(0, |hash| hash.0.cast_signed()))
+}
+
+/// Records the native stack of this thread as a launch would. Returns its hash, 0 where there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_native_stack() -> u64 {
+    guard(0, || native::of_thread().map_or(0, |stack| stack.0))
 }
 
 /// Leaves launches out, or no longer.

@@ -6,12 +6,12 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use stallmap_schema::id::{OpId, PystatesHash};
+use stallmap_schema::id::{NativeStack, OpId, PystatesHash};
 
-use crate::{frames, ranges, session};
+use crate::{frames, native, ranges, session};
 
 /// One op or region that is running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpContext {
     /// The op or region. None outside of all.
     pub op_id: Option<OpId>,
@@ -20,6 +20,8 @@ pub struct OpContext {
     /// Hash of the shapes of its arguments, valid in this process. 0 for regions, and where the recording needs no
     /// kinds of launches.
     pub shapes_hash: u64,
+    /// The native stack of a launch that no op explains.
+    pub native_stack: Option<NativeStack>,
 }
 
 /// The context of an op or region that is on the stack.
@@ -87,8 +89,17 @@ pub fn current() -> Option<OpContext> {
         return context;
     }
     let Some(hash) = frames::of_thread() else { return context };
-    let outside = OpContext { op_id: None, pystates_hash: None, shapes_hash: 0 };
-    Some(OpContext { pystates_hash: Some(hash), ..context.unwrap_or(outside) })
+    Some(OpContext { pystates_hash: Some(hash), ..context.unwrap_or_default() })
+}
+
+/// As [`current`], with the native stack where no op has a stack.
+pub fn of_launch() -> Option<OpContext> {
+    let context = current();
+    if of_thread().is_some_and(|context| context.pystates_hash.is_some()) {
+        return context;
+    }
+    let Some(stack) = native::of_thread() else { return context };
+    Some(OpContext { native_stack: Some(stack), ..context.unwrap_or_default() })
 }
 
 /// The innermost op or region of this thread.
@@ -167,7 +178,7 @@ mod tests {
 
     #[test]
     fn an_op_that_never_ended_does_not_survive_its_parent() {
-        let op = |id| OpContext { op_id: Some(OpId(id)), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: Some(OpId(id)), ..OpContext::default() };
         push(op(1));
         push(op(2));
         push(op(3));
@@ -179,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_range_ends_by_itself_and_never_hides_an_op() {
-        let op = |id| OpContext { op_id: Some(OpId(id)), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: Some(OpId(id)), ..OpContext::default() };
         let [outer, inner, hidden] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
         push_region(op(10));
         push_range(op(11), Arc::clone(&outer));
@@ -199,7 +210,7 @@ mod tests {
 
     #[test]
     fn another_context_lasts_as_long_as_its_body() {
-        let op = |id| OpContext { op_id: Some(OpId(id)), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: Some(OpId(id)), ..OpContext::default() };
         push(op(7));
         assert_eq!(within(Some(op(8)), current), Some(op(8)));
         assert_eq!(within(None, current), None);

@@ -10,6 +10,7 @@ pub mod context;
 pub mod frames;
 pub mod gpu;
 pub mod guard;
+pub mod native;
 pub mod nvtx;
 pub mod ranges;
 pub mod replayed;

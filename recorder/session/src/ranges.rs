@@ -242,7 +242,7 @@ impl OpenRange {
             return;
         }
         context::push_range(
-            OpContext { op_id: Some(op_id), pystates_hash, shapes_hash: 0 },
+            OpContext { op_id: Some(op_id), pystates_hash, ..OpContext::default() },
             Arc::clone(&self.ended),
         );
         if let Some(number) = self.number {

@@ -18,10 +18,19 @@ pub fn demangle(name: &str) -> String {
     demangled(name)
 }
 
+/// The name of a host function, demangled, without its parameters and its type.
+pub fn demangle_name(name: &str) -> String {
+    demangled_with(name, DemangleOptions::new().no_params().no_return_type())
+}
+
 fn demangled(name: &str) -> String {
+    demangled_with(name, DemangleOptions::new())
+}
+
+fn demangled_with(name: &str, options: DemangleOptions) -> String {
     let mut text = BoundedText(String::new());
     let symbol = Some(name).filter(|name| name.len() <= LONGEST).and_then(|name| Symbol::new(name).ok());
-    match symbol.map(|symbol| symbol.structured_demangle(&mut text, &DemangleOptions::new())) {
+    match symbol.map(|symbol| symbol.structured_demangle(&mut text, &options)) {
         Some(Ok(())) => text.0,
         _ => name.to_owned(),
     }

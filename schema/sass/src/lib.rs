@@ -26,4 +26,4 @@ mod elf;
 mod modifiers;
 
 pub use decode::decode;
-pub use demangle::demangle;
+pub use demangle::{demangle, demangle_name};

@@ -35,7 +35,7 @@ impl FileLines {
     /// Adds the lines of Python frames.
     pub fn add_frames<'a>(&mut self, frames: impl IntoIterator<Item = &'a PythonFrame>) {
         for frame in frames {
-            self.add(&frame.original_file, frame.line);
+            self.add_line(&frame.original_file, frame.line);
             if let Some(wanted) = self.files.get_mut(&frame.original_file) {
                 wanted.functions.insert((frame.first_line, frame.function.clone()));
             }
@@ -57,13 +57,14 @@ impl FileLines {
             for function in section.functions.iter().filter(|function| is_used(function)) {
                 let end = function.offset.saturating_add(function.symbol_bytes.max(function.bytes));
                 for frame in table.all_frames(index, function.offset..end) {
-                    self.add(frame.file, frame.line);
+                    self.add_line(frame.file, frame.line);
                 }
             }
         }
     }
 
-    fn add(&mut self, file: &str, line: u32) {
+    /// Adds a line.
+    pub fn add_line(&mut self, file: &str, line: u32) {
         if file.is_empty() || line == 0 || self.count >= MAX_LINES {
             return;
         }

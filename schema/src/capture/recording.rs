@@ -5,7 +5,7 @@
 //! disk, and names that are resolved when all is known.
 
 use crate::id::{
-    Address, AllocationId, FunctionId, KernelId, ModuleId, OpId, Pc, PystatesHash, StorageId, TensorId,
+    Address, AllocationId, FunctionId, KernelId, ModuleId, NativeStack, OpId, Pc, PystatesHash, StorageId, TensorId,
 };
 use crate::word::{ActivityKind, CopyKind, LanePattern, LossKind, StorageOrigin, SynchronizationKind};
 
@@ -64,6 +64,28 @@ crate::tables! {
         origin: StorageOrigin,
         /// The op that was running.
         op_id: Option<OpId>,
+    }
+    /// A library or program whose code is in a native stack.
+    NativeLibrary "native_library" key [library] sort [] {
+        /// Its identity in the run.
+        library: u64,
+        /// Its file.
+        path: String,
+        /// Its build id, in hexadecimal.
+        build_id: Option<String>,
+        /// Content hash of its index of functions, in hexadecimal. Null where it has a build id, or no such index.
+        index_hash: Option<String>,
+    }
+    /// One return address of a native stack, innermost first.
+    NativeAddress "native_address" key [native_stack, depth] sort [] {
+        /// The column `native_stack` of `launch` in the recording: a hash that is valid in the process.
+        native_stack: NativeStack,
+        /// 0 for the innermost.
+        depth: u32,
+        /// The library. Null for code of no file.
+        library: Option<u64>,
+        /// The column `offset` of `native_frame`.
+        offset: u64,
     }
     /// The role of a tensor in the model, often learnt after its row was written. The latest row holds.
     TensorName "tensor_name" key [] sort [] {

@@ -1,7 +1,7 @@
 //! Launches, with their shapes, runs and parameters.
 
 use crate::cell::Blob;
-use crate::id::{Address, FunctionId, KernelId, OpId, PystatesHash, RunId};
+use crate::id::{Address, FunctionId, KernelId, NativeStack, OpId, PystatesHash, RunId};
 use crate::word::{CollectiveKind, Match};
 
 crate::tables! {
@@ -65,6 +65,8 @@ crate::tables! {
         /// memory, and parameters but for addresses. Addresses of this launch are those of its own parameters in the
         /// same places. Null where the launch's own accesses were recorded, or none are known.
         accesses_of: Option<KernelId> => "launch"."kernel_id",
+        /// The native stack of the launch, which no op explains. Null where none was recorded: see `--native-stacks`.
+        native_stack: Option<NativeStack>,
     }
     /// One launch of a CUDA graph.
     GraphLaunch "graph_launch" key [run_id, graph_id, graph_launch] sort [run_id, graph_id, graph_launch] {

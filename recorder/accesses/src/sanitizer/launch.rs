@@ -203,7 +203,7 @@ impl AccessInstrument {
         match &code {
             Some(_) if replayed::current().is_some() => {}
             Some(code) => {
-                origin.context = context::current();
+                origin.context = context::of_launch();
                 origin.accesses_of = accesses_of.filter(|_| !self.is_timing());
                 emit_launch(data, code, (&name, ordinal), origin, given, resources);
             }
@@ -471,6 +471,7 @@ pub(super) fn emit_launch(
         graph_node: origin.node.map(|node| node.2),
         capture_ordinal: origin.captured.map(|captured| captured.ordinal),
         accesses_of: origin.accesses_of.map(KernelId),
+        native_stack: context.and_then(|context| context.native_stack),
     });
     match given {
         Some(CallArguments { parameters: KernelParameters { bytes, layout }, .. }) => {

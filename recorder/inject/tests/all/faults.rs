@@ -24,9 +24,15 @@ text = lambda word: library.stallmap_text(word, len(word))
 
 /// Runs a Python program that is recorded.
 pub(crate) fn record(program: &str) -> (TempDir, Output) {
+    record_as(program, |_| ())
+}
+
+/// The same with other options.
+pub(crate) fn record_as(program: &str, change: impl FnOnce(&mut Config)) -> (TempDir, Output) {
     let folder = TempDir::new().unwrap();
     let directory = folder.path().to_owned();
-    let config = Config { directory, instrument: PassInstrument::Accesses, ..Config::default() };
+    let mut config = Config { directory, instrument: PassInstrument::Accesses, ..Config::default() };
+    change(&mut config);
     let output = Command::new("python3")
         .args(["-c", &format!("{START}{program}")])
         .env(VARIABLE, config.to_json().unwrap())

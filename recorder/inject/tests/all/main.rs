@@ -4,5 +4,6 @@
 
 mod faults;
 mod frames;
+mod native;
 mod nvtx;
 mod python;

@@ -293,7 +293,7 @@ impl SamplingInstrument {
             name: &launch.kernel.name,
             shape: launch.call.shape,
             shared_bytes: launch.call.shared_bytes,
-            context: context::current(),
+            context: context::of_launch(),
         };
         let device_id = kernels::device(launch.context, || self.device());
         let function_id = self.function_of(launch, &kernel, records);

@@ -96,6 +96,7 @@ pub(super) fn launch(kernel: &RanKernel<'_>, function_id: FunctionId, device_id:
         device_id,
         op_id: kernel.context.and_then(|context| context.op_id),
         pystates_hash: kernel.context.and_then(|context| context.pystates_hash),
+        native_stack: kernel.context.and_then(|context| context.native_stack),
         ..Launch::default()
     }
 }

@@ -148,7 +148,7 @@ impl ProcessGraphs {
     /// ordinal, which separates lifetimes of tensors that begin and end during the capture.
     pub fn captured(&self, node: DriverHandle) {
         let captured = NodeOrigin {
-            context: context::current(),
+            context: context::of_launch(),
             ordinal: session::take_ordinal(),
             thread_id: session::thread_id(),
         };

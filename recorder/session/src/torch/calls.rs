@@ -170,7 +170,12 @@ pub fn op_begin(words: &[i64]) -> i64 {
     // Every op comes through here.
     let asks = session::config().is_some_and(|config| config.bundles.is_some() || config.counts());
     let shapes_hash = if asks { message.shapes_hash() } else { 0 };
-    let context = OpContext { op_id: Some(op_id), pystates_hash: message.pystates_hash, shapes_hash };
+    let context = OpContext {
+        op_id: Some(op_id),
+        pystates_hash: message.pystates_hash,
+        shapes_hash,
+        native_stack: None,
+    };
     if region.is_some() {
         context::push_region(context);
     } else {
