@@ -103,7 +103,10 @@ const ADDED: &[&[TableDef]] = &[
 const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
     (run::Run::TABLE, &["parent_process_id", "rank", "local_rank", "world_size"]),
     (run::Device::TABLE, &["uuid", "memory_bus_bits"]),
-    (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of", "native_stack"]),
+    (
+        launch::Launch::TABLE,
+        &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of", "native_stack"],
+    ),
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
     (activity::GpuActivity::TABLE, &["op_id", "call_begin_ns", "call_end_ns", "call_name", "copy_memory"]),
     (memory::DeviceAllocation::TABLE, &["op_id", "pystates_hash"]),

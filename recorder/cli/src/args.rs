@@ -201,7 +201,7 @@ pub(crate) struct MethodOptions {
     /// Record no Python stacks, ops and tensors
     #[arg(long)]
     pub no_python: bool,
-    /// Record native stacks too, of launches that no op of PyTorch explains: those of C++, CuPy, ctypes, extensions
+    /// Record native stacks of launches that no op of PyTorch explains
     #[arg(long)]
     pub native_stacks: bool,
     /// Let the program print in its later runs too

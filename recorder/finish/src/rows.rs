@@ -15,8 +15,9 @@ use std::fmt::Display;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::{
-    AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, NativeAddress, NativeLibrary, OpEnd, RawActivity,
-    RawSample, RunFact, SampleWindow, ShapeCount, StorageEvent, TensorName,
+    AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, NativeAddress,
+    NativeLibrary, OpEnd, RawActivity, RawSample, RunFact, SampleWindow, ShapeCount, StorageEvent,
+    TensorName,
 };
 use stallmap_schema::capture::segment::{FrameKind, FrameRef, SegmentFrame, SegmentReader};
 use stallmap_schema::id::RunId;

@@ -78,6 +78,7 @@ pub fn of_thread() -> Option<NativeStack> {
 
 impl WalkStart {
     #[cfg(target_arch = "x86_64")]
+    #[expect(clippy::inline_always, reason = "the registers are those of the caller, which goes on")]
     #[inline(always)]
     fn here() -> Self {
         let (instruction, stack_pointer, frame_pointer): (u64, u64, u64);
@@ -94,6 +95,7 @@ impl WalkStart {
     }
 
     #[cfg(target_arch = "aarch64")]
+    #[expect(clippy::inline_always, reason = "the registers are those of the caller, which goes on")]
     #[inline(always)]
     fn here() -> Self {
         let (instruction, stack_pointer, frame_pointer, link): (u64, u64, u64, u64);

@@ -5,7 +5,8 @@
 //! disk, and names that are resolved when all is known.
 
 use crate::id::{
-    Address, AllocationId, FunctionId, KernelId, ModuleId, NativeStack, OpId, Pc, PystatesHash, StorageId, TensorId,
+    Address, AllocationId, FunctionId, KernelId, ModuleId, NativeStack, OpId, Pc, PystatesHash, StorageId,
+    TensorId,
 };
 use crate::word::{ActivityKind, CopyKind, LanePattern, LossKind, StorageOrigin, SynchronizationKind};
 

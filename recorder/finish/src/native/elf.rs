@@ -35,8 +35,8 @@ impl ElfFile {
         let headers: Vec<SectionHeader> = table.as_chunks::<SIZEOF_SHDR>().0.iter().map(section).collect();
         let names = headers.get(usize::from(header.e_shstrndx))?;
         let names = read(&file, names.sh_offset, names.sh_size)?;
-        let named = |header: SectionHeader| (text(&names, header.sh_name), header);
-        Some(Self { sections: headers.into_iter().map(named).collect(), file })
+        let with_name = |header: SectionHeader| (text(&names, header.sh_name), header);
+        Some(Self { sections: headers.into_iter().map(with_name).collect(), file })
     }
 
     /// The content of a section. `None` where there is none, and where it is compressed.

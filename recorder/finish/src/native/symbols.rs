@@ -125,8 +125,7 @@ fn is_same(file: &ElfFile, library: &NativeLibrary) -> bool {
     match (&library.build_id, &library.index_hash) {
         (Some(build_id), _) => file.section(".note.gnu.build-id").is_some_and(|note| {
             // Lengths of name and content, type, and the name GNU come first.
-            let content = note.get(16..).unwrap_or_default();
-            content.iter().map(|byte| format!("{byte:02x}")).collect::<String>() == *build_id
+            hash::hexadecimal(note.get(16..).unwrap_or_default()) == *build_id
         }),
         (None, Some(index_hash)) => file
             .section(".eh_frame_hdr")

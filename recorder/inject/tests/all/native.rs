@@ -1,6 +1,7 @@
 //! Native stacks of a C++ library, from the call to functions and lines of the capture.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,7 +27,7 @@ extern "C" unsigned long long enter(Capture capture) { auto stack = solver::Step
 "#;
 
 /// Calls a library twice, and gives the number of its stack.
-const CALLS: &str = r#"
+const CALLS: &str = r"
 import _ctypes
 library.stallmap_native_stack.restype = ctypes.c_uint64
 def call(path):
@@ -35,7 +36,7 @@ def call(path):
     stacks = {solver.enter(library.stallmap_native_stack) for _ in range(2)}
     assert len(stacks) == 1 and 0 not in stacks, stacks
     _ctypes.dlclose(solver._handle)
-"#;
+";
 
 fn compile(folder: &Path, name: &str, options: &[&str]) {
     let source = folder.join("solver.cpp");
@@ -71,12 +72,12 @@ fn stacks_of_a_library_have_functions_and_lines_or_the_reason_why_not() {
         ("lines.so", &["-g", "-Wl,--build-id"][..]),
         ("nameless.so", &["-g", "-Wl,--build-id=none"]),
         ("stripped.so", &["-s", "-Wl,--build-id"]),
-        ("replaced.so", &["-g", "-Wl,--build-id"]),
+        ("replaced.so", &["-O2", "-Wl,--build-id"]),
     ];
     let mut program = CALLS.to_owned();
     for (name, options) in libraries {
         compile(folder.path(), name, options);
-        program.push_str(&format!("call('{}')\n", folder.path().join(name).display()));
+        writeln!(program, "call('{}')", folder.path().join(name).display()).unwrap();
     }
     program.push_str("library.stallmap_finish()\n");
     let (recording, output) = record_as(&program, |config| config.native_stacks = true);

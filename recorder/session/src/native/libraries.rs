@@ -115,7 +115,10 @@ unsafe fn read(info: &libc::dl_phdr_info) -> Option<(LoadedLibrary, Module<Loade
     let range = loaded.iter().map(|part| part.start).min()?..loaded.iter().map(|part| part.end).max()?;
     // SAFETY: loaded parts of a library can be read.
     let bytes = |part: &Range<u64>| unsafe {
-        std::slice::from_raw_parts(part.start as *const u8, (part.end - part.start) as usize)
+        std::slice::from_raw_parts(
+            part.start as *const u8,
+            usize::try_from(part.end - part.start).unwrap_or(0),
+        )
     };
     let holds = |part: &Range<u64>| {
         loaded.iter().find(|whole| whole.start <= part.start && part.end <= whole.end).cloned()
@@ -127,8 +130,8 @@ unsafe fn read(info: &libc::dl_phdr_info) -> Option<(LoadedLibrary, Module<Loade
         let whole = holds(&(start..start.checked_add(1)?))?;
         Some(start..whole.end)
     });
-    let notes = parts(libc::PT_NOTE).map(memory).filter(|part| holds(part).is_some());
-    let build_id = notes.filter_map(|part| build_id(bytes(&part))).next();
+    let mut notes = parts(libc::PT_NOTE).map(memory).filter(|part| holds(part).is_some());
+    let build_id = notes.find_map(|part| build_id(bytes(&part)));
     // SAFETY: the loader's names are C texts.
     let path = (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) });
     let path = path.map_or_else(String::new, |path| path.to_string_lossy().into_owned());
@@ -172,7 +175,7 @@ fn build_id(mut notes: &[u8]) -> Option<String> {
         let (name, rest) = rest.split_at_checked(name_bytes.checked_next_multiple_of(4)?)?;
         let content = rest.get(..content_bytes)?;
         if kind == BUILD_ID_NOTE && name == b"GNU\0" && content_bytes <= MAX_BUILD_ID_BYTES {
-            return Some(content.iter().map(|byte| format!("{byte:02x}")).collect());
+            return Some(hash::hexadecimal(content));
         }
         notes = rest.get(content_bytes.checked_next_multiple_of(4)?..)?;
     }
