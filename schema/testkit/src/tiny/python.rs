@@ -6,6 +6,7 @@ use stallmap_schema::hash;
 use stallmap_schema::id::{FrameId, PystatesHash};
 use stallmap_schema::tables::compiled::{CompiledOrigin, TritonKernel};
 use stallmap_schema::tables::hlo::{HloInstruction, HloLaunch, HloModule, HloSource};
+use stallmap_schema::tables::native::{NativeFrame, NativeState};
 use stallmap_schema::tables::python::{PythonFrame, PythonState, SourceLine};
 use stallmap_schema::tables::tensor::{Op, OpInput, OpMetric, OpRange, OpTensor};
 use stallmap_schema::word::{Direction, HloMethod, OpKind, Phase, RangeSource};
@@ -58,12 +59,39 @@ pub(super) fn python(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     frames.sort_by_key(|frame| frame.frame_id);
     writer.append_rows(frames)?;
     writer.append_rows(states)?;
+    native(writer)?;
     let line = |file: &str, line, text: &str| SourceLine { file: file.into(), line, text: Some(text.into()) };
     writer.append_rows([
         line("/home/user/model.py", 12, "        hidden = self.embedding(tokens)"),
         line("/home/user/train.py", 30, "train(Model())"),
     ])?;
     compiled_kernel(writer, frame_id)
+}
+
+/// A native stack that launches nothing here: a function with a line calls the driver.
+fn native(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    let frame = |level, function: &str, line: Option<u32>| NativeFrame {
+        native_frame_id: hash::native_frame("solver", 64, level),
+        library: Some("/home/user/solver.so".to_owned()),
+        offset: 64,
+        level,
+        function: Some(function.to_owned()),
+        file: line.map(|_| "/home/user/solver.cpp".to_owned()),
+        line,
+        missing: line.is_none().then(|| "the library has no line table".to_owned()),
+        ..NativeFrame::default()
+    };
+    let mut frames = [frame(0, "cuLaunchKernel", None), frame(1, "solver::step", Some(9))];
+    let native_stack = hash::native_stack(&frames.each_ref().map(|frame| frame.native_frame_id));
+    let states = frames.each_ref().map(|frame| NativeState {
+        native_stack,
+        depth: frame.level,
+        native_frame_id: frame.native_frame_id,
+        run_id: ACCESSES,
+    });
+    frames.sort_by_key(|frame| frame.native_frame_id);
+    writer.append_rows(frames)?;
+    writer.append_rows(states)
 }
 
 /// The operation of a line of generated code, and the kernel's compiled version.
