@@ -256,7 +256,8 @@ fn value(attributes: &EventAttributes) -> Option<f64> {
     let [a, b, c, d, ..] = bits.to_ne_bytes();
     let half = [a, b, c, d];
     match attributes.payload_type {
-        payload::NONE => None,
+        // Structures are no number. XLA gives each of its ranges one.
+        payload::NONE | payload::EXTENDED => None,
         payload::U64 => Some(bits as f64),
         payload::I64 => Some(bits.cast_signed() as f64),
         payload::F64 => Some(f64::from_bits(bits)),

@@ -121,6 +121,8 @@ pub mod payload {
     pub const I32: i32 = 5;
     /// A float.
     pub const F32: i32 = 6;
+    /// Structures of registered schemas.
+    pub const EXTENDED: i32 = 0xdfbd_0009_u32.cast_signed();
 }
 
 /// Types of messages.

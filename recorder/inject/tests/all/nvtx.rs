@@ -112,23 +112,23 @@ assert nvtx.pop() == 0
 nvtx.push(b"after outer")
 nvtx.end(started)
 nvtx.push(b"after started")
+nvtx.push_in(0, attributes(1, text_of(b"structured"), (0xdfbd0009 - (1 << 32), 1)))
 assert nvtx.pop_in(solver) == 1
 wide = create_unicode_buffer("h\u00f6her")
 nvtx.call(1, 10, c_int, (c_void_p, addressof(wide)))
 nvtx.call(1, 2, None, (c_char_p, b"mark"))
 "#);
-    let parents = ["outer", "smooth", "inner", "started", "after outer", "after started", "h\u{f6}her"];
-    let parents = parents.map(|name| recording.parent(name));
-    let expected = [
-        None,
-        Some("outer"),
-        Some("smooth"),
-        Some("inner"),
-        Some("started"),
-        Some("after outer"),
-        Some("after started"),
+    let parents = [
+        ("outer", None),
+        ("smooth", Some("outer")),
+        ("inner", Some("smooth")),
+        ("started", Some("inner")),
+        ("after outer", Some("started")),
+        ("after started", Some("after outer")),
+        ("structured", Some("after started")),
+        ("h\u{f6}her", Some("structured")),
     ];
-    assert_eq!(parents, expected);
+    assert_eq!(parents.map(|(name, _)| (name, recording.parent(name))), parents);
     let smooth = &recording.ranges[&recording.named("smooth").op_id];
     assert_eq!((smooth.source, smooth.domain.as_deref()), (RangeSource::Nvtx, Some("solver")));
     let categories = ["smooth", "inner"].map(|name| recording.ranges[&recording.named(name).op_id].category);
