@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use stallmap_instruments as instruments;
 use stallmap_session::guard::{guard, guard_always};
-use stallmap_session::{nvtx, session};
+use stallmap_session::{frames, nvtx, session};
 
 use crate::memory;
 
@@ -15,6 +15,7 @@ pub extern "C" fn InitializeInjection() -> c_int {
     guard((), || {
         if session::start() {
             memory::set_aside();
+            frames::learn_at_driver();
             instruments::attach();
         }
     });

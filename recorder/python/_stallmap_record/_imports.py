@@ -25,6 +25,14 @@ def _launcher():
         _frames.learn(SESSION.library)
 
 
+def driver_started():
+    """Called by the library where CUDA starts in a program that has imported none of the packages below."""
+    try:
+        _launcher()
+    except Exception as error:
+        _failure.leave("Python stacks of launches outside ops", error)
+
+
 def _triton():
     from _stallmap_record import _triton
 

@@ -5,6 +5,7 @@
 //! from a stack that Python describes, and reads nothing before it has read that stack rightly.
 #![expect(unsafe_code, reason = "reads frames of Python as memory")]
 
+mod driver;
 mod layout;
 mod lines;
 
@@ -14,6 +15,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+pub use driver::learn_at_driver;
 use layout::FrameLayout;
 use stallmap_schema::id::PystatesHash;
 

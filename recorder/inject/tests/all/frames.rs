@@ -56,6 +56,23 @@ for check in (with_gil, without_gil):
 }
 
 #[test]
+fn a_stack_is_described_where_the_driver_starts_without_the_gil_of_others() {
+    run(r"
+from _stallmap_record import _imports
+ends = threading.Event()
+thread = threading.Thread(target=ends.wait)
+thread.start()
+library.InitializeInjection()
+assert library.stallmap_stack() == 0, 'another thread may hold the GIL'
+ends.set(); thread.join()
+library.InitializeInjection()
+def check(): return library.stallmap_stack(), shown(sys._getframe())
+read, python = check()
+assert read == python and read, (read, python)
+");
+}
+
+#[test]
 fn threads_that_run_meanwhile_change_nothing() {
     run(r"
 assert learned()
