@@ -165,4 +165,7 @@ class _Root:
 
 
 def _class(module):
-    return type(getattr(module, "_orig_mod", module)).__name__
+    kind = type(getattr(module, "_orig_mod", module))
+    # FSDP makes a class of its own and the module's for each module that it shards.
+    sharded = kind.__bases__[-1] if kind.__bases__[0].__name__ == "FSDPModule" else kind
+    return sharded.__name__

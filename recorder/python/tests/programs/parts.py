@@ -25,6 +25,15 @@ class Net(torch.nn.Module):
         return self.head(x).square().mean()
 
 
+class Scale(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = torch.nn.Parameter(torch.ones(8))
+
+    def forward(self, x):
+        return x * self.by
+
+
 def fit(net):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, foreach=True)
 
@@ -41,6 +50,7 @@ def fit(net):
 def shards():
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import Replicate, distribute_module, distribute_tensor
 
     mesh = init_device_mesh("cpu", (1,))
@@ -50,6 +60,7 @@ def shards():
     for _ in range(2):
         layers(distribute_tensor(torch.ones(4, 8), mesh, [Replicate()])).sum().backward()
         optimizer.step()
+    fully_shard(Scale(), mesh=mesh)(torch.ones(4, 8)).sum().backward()
     torch.distributed.destroy_process_group()
 
 

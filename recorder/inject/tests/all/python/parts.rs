@@ -26,6 +26,7 @@ fn parts_of_a_model_have_its_paths() {
     assert_eq!(products(Phase::Forward), [step, step].concat());
     let again = ["encoder.1.up", "encoder.0.up"];
     assert_eq!(products(Phase::Backward), [again, again].concat());
+    assert!(ops.iter().any(|op| op.module_path.as_deref() == Some("Scale")));
     assert!(ops.iter().any(|op| op.phase == Phase::Optimizer && op.kind == OpKind::Torch));
     let names: BTreeSet<(String, String)> =
         recording.rows().into_iter().filter_map(|row: TensorName| Some((row.role, row.name?))).collect();
