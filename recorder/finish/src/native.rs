@@ -85,7 +85,7 @@ impl NativeStacks {
         let frame = NativeFrame {
             library: library.map(|library| library.path.clone()),
             build_id: library.and_then(|library| library.build_id.clone()),
-            offset,
+            call_offset: offset,
             missing: Some(NO_LIBRARY.to_owned()),
             ..NativeFrame::default()
         };

@@ -85,7 +85,7 @@ crate::tables! {
         depth: u32,
         /// The library. Null for code of no file.
         library: Option<u64>,
-        /// The column `offset` of `native_frame`.
+        /// The column `call_offset` of `native_frame`.
         offset: u64,
     }
     /// The role of a tensor in the model, often learnt after its row was written. The latest row holds.

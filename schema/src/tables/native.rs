@@ -12,7 +12,7 @@ crate::tables! {
         /// Build id of the library, in hexadecimal. Null where it has none.
         build_id: Option<String>,
         /// Last byte of the call, as an address of the library's file. 0 for code of no file.
-        offset: u64,
+        call_offset: u64,
         /// 0 for the innermost of the functions that are inlined into each other at the offset.
         level: u32,
         /// Demangled name of the function without its parameters. Null where it is not known.

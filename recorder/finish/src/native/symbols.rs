@@ -20,7 +20,7 @@ const MAX_LEVELS: usize = 64;
 
 type SectionBytes = EndianRcSlice<LittleEndian>;
 
-/// What is known about the code of a library.
+/// Functions and lines of a library.
 #[derive(Default)]
 pub(super) struct LibrarySymbols {
     /// Address, bytes, offset of the name.
@@ -130,7 +130,7 @@ fn is_same(file: &ElfFile, library: &NativeLibrary) -> bool {
         (None, Some(index_hash)) => file
             .section(".eh_frame_hdr")
             .is_some_and(|index| format!("{:016x}", hash::content_hash(&index)) == *index_hash),
-        // Nothing tells one file from another.
+        // One file cannot be distinguished from another.
         (None, None) => false,
     }
 }

@@ -73,7 +73,7 @@ fn native(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let frame = |level, function: &str, line: Option<u32>| NativeFrame {
         native_frame_id: hash::native_frame("solver", 64, level),
         library: Some("/home/user/solver.so".to_owned()),
-        offset: 64,
+        call_offset: 64,
         level,
         function: Some(function.to_owned()),
         file: line.map(|_| "/home/user/solver.cpp".to_owned()),
