@@ -130,6 +130,7 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         let name = self.files.get(program).map_or("", |file| &file.facts.name);
         let op = Op {
             name: format!("tune {}", text(name)),
+            kind: OpKind::Tuning,
             phase: Phase::Other,
             pystates_hash: launch.pystates_hash,
             ..bare_op(launch, seen)
