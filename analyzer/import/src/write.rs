@@ -153,6 +153,7 @@ impl<'a> RecordingWriter<'a> {
             graph_node: None,
             capture_ordinal: None,
             accesses_of: None,
+            native_stack: None,
         }
     }
 

@@ -24,8 +24,8 @@ CREATE VIEW launch_context (
   module_path,
   -- The Python stack.
   pystates_hash,
-  -- Its innermost line in the user's code. Without a stack, the range around the launch as `name (range)`, if it says more
-  -- than that a step or a compiled graph ran.
+  -- Its innermost line in the user's code. Without a stack that of the native stack, else the range around the launch as
+  -- `name (range)`, if it says more than that a step or a compiled graph ran.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
@@ -52,8 +52,8 @@ SELECT
   o.step,
   coalesce(o.module_path, g.module_path),
   l.pystates_hash,
-  coalesce(p.line, CASE WHEN o.kind = 'region' AND NOT regexp_like(o.name,
-    '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton') THEN o.name || ' (range)' END),
+  coalesce(p.line, CASE WHEN n.has_number THEN n.line END, CASE WHEN o.kind = 'region' AND NOT regexp_like(o.name,
+    '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton') THEN o.name || ' (range)' END, n.line),
   q.line,
   r.rank,
   l.graph_id,
@@ -65,4 +65,5 @@ LEFT JOIN function f ON f.function_id = l.function_id
 LEFT JOIN op o ON o.op_id = l.op_id
 LEFT JOIN op g ON g.op_id = o.forward_op_id
 LEFT JOIN python_line p ON p.pystates_hash = l.pystates_hash
+LEFT JOIN native_line n ON n.native_stack = l.native_stack
 LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash

@@ -4,8 +4,8 @@
 CREATE VIEW call_path_cost (
   -- The launch.
   kernel_id,
-  -- Frames of its Python stack as file:line function, callers first. Null if there are none. In backward, the stack of
-  -- the call of backward().
+  -- Frames of its Python stack as file:line function, callers first, then those of `native_line`. Null if there are none. In
+  -- backward, the stack of the call of backward().
   frames,
   -- Frames in the user's code, else all frames.
   user_frames,
@@ -52,8 +52,12 @@ WITH RECURSIVE enclosing AS (
 )
 SELECT
   l.kernel_id,
-  s.frames,
-  coalesce(s.user_frames, s.frames),
+  CASE WHEN n.frames IS NULL THEN s.frames WHEN s.frames IS NULL THEN n.frames ELSE array_concat(s.frames, n.frames) END,
+  CASE
+    WHEN n.frames IS NULL THEN coalesce(s.user_frames, s.frames)
+    WHEN s.frames IS NULL THEN n.frames
+    ELSE array_concat(coalesce(s.user_frames, s.frames), n.frames)
+  END,
   coalesce(q.user_frames, q.frames),
   l.module_path,
   l.phase, l.step,
@@ -63,6 +67,8 @@ SELECT
   coalesce(c.memory_samples, 0.0),
   c.time_ns
 FROM launch_context l
+LEFT JOIN launch b ON b.kernel_id = l.kernel_id
+LEFT JOIN native_line n ON n.native_stack = b.native_stack
 LEFT JOIN op o ON o.op_id = l.op_id
 LEFT JOIN op g ON g.op_id = o.forward_op_id
 LEFT JOIN python_stack s ON s.pystates_hash = l.pystates_hash
