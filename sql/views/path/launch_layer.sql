@@ -1,7 +1,8 @@
 -- One module that one launch works for, with its share of the launch. The shares of a launch add up to 1.
 --
 -- Kernels outside modules, such as those of optimizers, work for the modules whose parameters, gradients or states their op
--- has, by bytes. An op on results without a name has those of the op that made them.
+-- has, by bytes. An op on results without a name has those of the ops that made them, up to nine ops before. The layer
+-- `(outputs)` is that of losses and metrics: forward ops on the results of modules, and their gradients.
 CREATE VIEW launch_layer (
   -- The launch.
   kernel_id,
@@ -15,10 +16,10 @@ CREATE VIEW launch_layer (
   module_path,
   -- Its share of the launch.
   weight,
-  -- Means: origin (its operation ran in the module, as in `launch_origin`), parameters. Null without a module.
+  -- Means: origin (its operation ran in the module, as in `launch_origin`), parameters, outputs. Null without a module.
   layer_by
 ) AS
-WITH origin AS (
+WITH RECURSIVE origin AS (
   SELECT kernel_id, module_path, sum(weight) AS weight
   FROM launch_origin
   GROUP BY kernel_id, module_path
@@ -62,15 +63,72 @@ WITH origin AS (
   SELECT op_id, module_path, part_bytes / sum(part_bytes) OVER (PARTITION BY op_id) AS weight
   FROM summed
   WHERE part_bytes > 0
+), owned AS (
+  SELECT DISTINCT op_id FROM divided
+), outer_op AS (
+  SELECT o.op_id, o.forward_op_id, CAST(o.phase AS VARCHAR) AS phase
+  FROM op o
+  LEFT JOIN op g ON g.op_id = o.forward_op_id
+  WHERE o.module_path IS NULL AND g.module_path IS NULL AND o.kind IN ('torch', 'triton')
+), made_by AS (
+  -- Ops outside modules on results of earlier ops.
+  SELECT DISTINCT o.op_id, x.op_id AS maker_id, o.phase
+  FROM outer_op o
+  JOIN op_tensor u ON u.op_id = o.op_id
+  JOIN tensor x ON x.tensor_id = u.tensor_id
+  WHERE x.op_id < o.op_id
+), gradient AS (
+  SELECT o.op_id, g.module_path
+  FROM op o
+  JOIN op g ON g.op_id = o.forward_op_id
+  WHERE g.module_path IS NOT NULL AND CAST(o.phase AS VARCHAR) = 'backward'
+), lineage AS (
+  -- The ops whose modules are known that an op's arguments come from: those on names, and gradients.
+  SELECT op_id, op_id AS source_id, 0 AS distance FROM owned
+  UNION
+  SELECT m.op_id, m.maker_id, 1
+  FROM made_by m
+  JOIN gradient g ON g.op_id = m.maker_id
+  LEFT JOIN owned d ON d.op_id = m.op_id
+  WHERE m.phase = 'forward' AND d.op_id IS NULL
+  UNION
+  SELECT m.op_id, l.source_id, l.distance + 1
+  FROM lineage l
+  JOIN made_by m ON m.maker_id = l.op_id
+  LEFT JOIN owned d ON d.op_id = m.op_id
+  WHERE d.op_id IS NULL AND l.distance < 9
+), descended AS (
+  SELECT l.op_id, d.module_path, sum(d.weight) / sum(sum(d.weight)) OVER (PARTITION BY l.op_id) AS weight
+  FROM (SELECT DISTINCT op_id, source_id FROM lineage) l
+  JOIN (SELECT * FROM divided UNION ALL SELECT op_id, module_path, 1.0 FROM gradient) d ON d.op_id = l.source_id
+  GROUP BY l.op_id, d.module_path
+), output AS (
+  SELECT DISTINCT m.op_id
+  FROM made_by m
+  JOIN op o ON o.op_id = m.maker_id
+  WHERE o.module_path IS NOT NULL AND m.phase = 'forward' AND CAST(o.phase AS VARCHAR) = 'forward'
+  UNION
+  SELECT m.op_id
+  FROM output l
+  JOIN made_by m ON m.maker_id = l.op_id
+  WHERE m.phase = 'forward'
+), share AS (
+  SELECT op_id, module_path, weight, 'parameters' AS layer_by FROM descended
+  UNION ALL
+  SELECT o.op_id, '(outputs)', 1.0, 'outputs'
+  FROM outer_op o
+  LEFT JOIN (SELECT DISTINCT op_id FROM lineage) l ON l.op_id = o.op_id
+  WHERE l.op_id IS NULL
+    AND (o.op_id IN (SELECT op_id FROM output) OR o.forward_op_id IN (SELECT op_id FROM output))
 ), part AS (
-  SELECT b.kernel_id, d.module_path, d.weight, 'parameters' AS layer_by
+  SELECT b.kernel_id, d.module_path, d.weight, d.layer_by
   FROM bare b
-  JOIN divided d ON d.op_id = b.op_id
+  JOIN share d ON d.op_id = b.op_id
   UNION ALL
   SELECT o.kernel_id, o.module_path, o.weight, CASE WHEN o.module_path IS NOT NULL THEN 'origin' END
   FROM origin o
   LEFT JOIN bare b ON b.kernel_id = o.kernel_id
-  LEFT JOIN (SELECT DISTINCT op_id FROM divided) d ON d.op_id = b.op_id
+  LEFT JOIN (SELECT DISTINCT op_id FROM share) d ON d.op_id = b.op_id
   WHERE d.op_id IS NULL
 ), layered AS (
   SELECT
