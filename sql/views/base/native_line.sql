@@ -2,6 +2,7 @@
 --
 -- A frame is the program's own unless its library or its source file lies in a folder of the system, of CUDA or of an
 -- installed package, or is a library of PyTorch or CUDA. The functions that nvcc makes for the launch of a kernel are not.
+-- A gradient's function of PyTorch stands for the stacks of its own threads.
 CREATE VIEW native_line (
   -- Stable hash of the stack.
   native_stack,
@@ -21,11 +22,13 @@ WITH frame AS (
       WHEN line IS NULL THEN function || ' (' || regexp_replace(library, '^.*/', '') || ')'
       ELSE regexp_replace(file, '^.*/', '') || ':' || CAST(line AS VARCHAR) || ' ' || function
     END AS text,
-    regexp_like(library, '(site|dist)-packages/|^/(usr/)?lib(32|64)?/|/cuda[^/]*/|/lib(64)?/python[0-9.]+/|/python[0-9.]*$')
+    NOT regexp_like(function, '^torch::autograd::(generated::[^:]+::apply|Engine::evaluate_function)$') AND (
+      regexp_like(library, '(site|dist)-packages/|^/(usr/)?lib(32|64)?/|/cuda[^/]*/|/lib(64)?/python[0-9.]+/|/python[0-9.]*$')
       OR regexp_like(library, '/lib(torch|c10|python[0-9]|cu(da|dart|blas|dnn|fft|sparse|solver|rand)|nccl|nvrtc|stdc)[^/]*[.]so[^/]*$')
       OR regexp_like(coalesce(file, ''), '(site|dist)-packages/|^/usr/(local/)?include/|/cuda[^/]*/.*include/|/include/c[+][+]/')
       -- CUDA's runtime, where it is a part of the program.
-      OR (file IS NULL AND regexp_like(function, '^(libcudart_static_|__cudart|cu(da)?[A-Z]|_start$)')) AS is_foreign,
+      OR (file IS NULL AND regexp_like(function, '^(libcudart_static_|__cudart|cu(da)?[A-Z]|_start$)'))
+    ) AS is_foreign,
     regexp_like(function, '__(wrapper__)?device_stub_') OR coalesce(file, '') LIKE '%.stub.c' AS is_stub,
     regexp_replace(regexp_replace(function, '<.*$', ''), '^.*::', '') AS short_name
   FROM native_frame

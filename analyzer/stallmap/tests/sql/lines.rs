@@ -54,7 +54,7 @@ async fn the_line_is_that_of_the_innermost_module_that_the_user_calls() {
 type NativeCall = (&'static str, &'static str, Option<(&'static str, u32)>);
 
 /// Native frames by number, from 1.
-const NATIVE_FRAMES: [NativeCall; 10] = [
+const NATIVE_FRAMES: [NativeCall; 11] = [
     ("/usr/lib/libcuda.so.1", "cuLaunchKernel", None),
     ("/home/user/solver", "libcudart_static_12ab", None),
     ("/home/user/solver", "__device_stub__Z5scalePf", Some(("/tmp/tmpxft_1-0_solver.cudafe1.stub.c", 14))),
@@ -69,15 +69,17 @@ const NATIVE_FRAMES: [NativeCall; 10] = [
     ("/usr/lib/libc.so.6", "__libc_start_main", None),
     ("/home/user/libplain.so", "plain::run", None),
     ("/v/site-packages/torch/lib/libtorch_cuda.so", "at::native::gpu_kernel", None),
+    ("/v/site-packages/torch/lib/libtorch_cpu.so", "torch::autograd::generated::MeanBackward0::apply", None),
 ];
 
 /// Native stacks, innermost first, with the line and the number of frames of the program.
-const NATIVE_STACKS: [(&[usize], &str); 5] = [
+const NATIVE_STACKS: [(&[usize], &str); 6] = [
     (&[1, 2, 3, 4, 5, 6, 7, 8], "solver.cu:12 Solver::relax | 2"),
     (&[1, 2, 3, 6, 7, 8], "solver.cu:12 Solver::relax | 2"),
     (&[1, 10, 9, 7], "solver.cu:20 main | 2"),
     (&[1, 10, 9], "plain::run (libplain.so) | 1"),
     (&[1, 10, 8], ""),
+    (&[1, 10, 11, 8], "torch::autograd::generated::MeanBackward0::apply (libtorch_cpu.so) | 1"),
 ];
 
 #[tokio::test]
