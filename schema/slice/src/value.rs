@@ -246,22 +246,24 @@ impl<'a> ValueQuery<'a> {
         register: Register,
         element_bytes: i64,
     ) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
-        let (mut found, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![(index, register)]);
-        while let Some((index, register)) = open.pop() {
+        let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = vec![(index, register, 0_i64)];
+        while let Some((index, register, added)) = open.pop() {
             for definition in self.definitions_before(index, register)? {
                 self.work.spend(1)?;
                 let expression =
                     ResultExpression::for_register(&self.instructions[definition], register, self.sm);
                 let ResultExpression::Sum(terms) = expression else { continue };
-                let is_index = |term: &&SumTerm| term.factor != 0 && term.factor % element_bytes == 0;
-                if terms.iter().any(|term| is_index(&term)) {
-                    let rest: Vec<SumTerm> = terms.iter().filter(|term| !is_index(term)).copied().collect();
+                let is_index = |term: &SumTerm| term.factor != 0 && term.factor % element_bytes == 0;
+                let rest: Vec<SumTerm> = terms.iter().filter(|term| !is_index(term)).copied().collect();
+                if rest.len() < terms.len() {
                     (self.steps, self.without_loops, self.cut_at) = (MAX_STEPS, false, usize::MAX);
-                    found.extend(self.sum(definition, &rest)?);
-                } else if let [SumTerm { operand: ExpressionOperand::Register(source), .. }] = terms[..]
+                    let starts = self.sum(definition, &rest)?.into_iter();
+                    found.extend(starts.map(|start| start.plus(BasedConstant::number(added))));
+                } else if let Some((source, number)) = expression::moved(&terms)
                     && seen.insert((definition, source))
                 {
-                    open.push((definition, source));
+                    open.push((definition, source, added.wrapping_add(number)));
                 }
             }
         }

@@ -61,10 +61,11 @@ fn the_first_of_an_array_of_tensor_maps_stands_for_all() {
          ADDI R12 R12 #48
          LDG R5 R2 w0
          SHL6 R6 R5 R12 wait0
+         ADDI R6 R6 #-64
          R2UR R28 R6
          UTMALDG R28 R20
          EXIT";
-    check_maps(program, &[(5, 48)]);
+    check_maps(&program.replace("#48", "#112"), &[(6, 48)]);
     // Other elements are no tensor maps.
     check_maps(&program.replace("SHL6", "SHL3"), &[]);
 }
