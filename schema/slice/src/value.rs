@@ -218,7 +218,7 @@ impl<'a> ValueQuery<'a> {
                 if !seen.insert((*definition, register)) {
                     continue;
                 }
-                open.extend(self.kept(*definition, register));
+                open.extend(self.saved(*definition, register));
                 for operand in
                     ResultExpression::for_register(&self.instructions[*definition], register, self.sm).parts()
                 {
@@ -271,8 +271,8 @@ impl<'a> ValueQuery<'a> {
     }
 
     /// The registers, before the instructions that keep them on the stack, of which an instruction takes one back.
-    pub(crate) fn kept(&self, index: usize, register: Register) -> Vec<(usize, Register)> {
-        self.stack.kept(&self.instructions[index], register).to_vec()
+    pub(crate) fn saved(&self, index: usize, register: Register) -> Vec<(usize, Register)> {
+        self.stack.saved(&self.instructions[index], register).to_vec()
     }
 
     fn ask(
@@ -356,10 +356,10 @@ impl<'a> ValueQuery<'a> {
     }
 
     fn result(&mut self, index: usize, register: Register) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
-        let kept = self.kept(index, register);
-        if !kept.is_empty() {
+        let saved = self.saved(index, register);
+        if !saved.is_empty() {
             let mut values = BTreeSet::new();
-            for (store, register) in kept {
+            for (store, register) in saved {
                 values.extend(self.register(store, register)?);
             }
             return Ok(limited(values));

@@ -42,7 +42,7 @@ fn check_maps(program: &str, expected: &[(u32, u32)]) {
 }
 
 #[test]
-fn the_address_of_a_tensor_map_is_kept_on_the_stack() {
+fn the_address_of_a_tensor_map_is_saved_on_the_stack() {
     check_maps(
         "LDC.64 R12 c520
          ADDI R12 R12 #48

@@ -80,7 +80,7 @@ impl ResultExpression {
     }
 }
 
-/// The register and the number of which a sum is made. None for other sums.
+/// The register and the number that make a sum. None for other sums.
 pub(super) fn moved(terms: &[SumTerm]) -> Option<(Register, i64)> {
     let (mut source, mut sum) = (None, 0_i64);
     for term in terms {

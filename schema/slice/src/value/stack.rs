@@ -22,10 +22,10 @@ impl StackWords {
             let Some((place, bytes)) = on_stack(store, MemoryEffect::Write) else { continue };
             for word in 0..bytes / 4 {
                 let register = store.word.byte(DATA).wrapping_add(word);
-                let kept = Register { file: RegisterFile::General, index: register };
+                let saved = Register { file: RegisterFile::General, index: register };
                 // Not the zero register, nor one that is none.
-                if store.reads.contains(kept) {
-                    words.0.entry(word_place(place, word)).or_default().push((index, kept));
+                if store.reads.contains(saved) {
+                    words.0.entry(word_place(place, word)).or_default().push((index, saved));
                 }
             }
         }
@@ -33,7 +33,7 @@ impl StackWords {
     }
 
     /// The stores to the word that a load takes back into a register, with the registers that they keep.
-    pub(super) fn kept(&self, load: &SassInstruction, register: Register) -> &[(usize, Register)] {
+    pub(super) fn saved(&self, load: &SassInstruction, register: Register) -> &[(usize, Register)] {
         let word = register.index.wrapping_sub(load.word.byte(16));
         let place = on_stack(load, MemoryEffect::Read).map(|(place, _)| word_place(place, word));
         place.and_then(|place| self.0.get(&place)).map_or(&[], Vec::as_slice)
