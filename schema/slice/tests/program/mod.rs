@@ -63,7 +63,8 @@ pub(crate) fn assemble(index: usize, line: &str) -> u128 {
     }
     // Stores have no destination.
     let has_destination =
-        !["STG", "STG.64", "STS.64", "STL.64", "UTMALDG", "UTMASTG", "UTMACCTL.IV", "UTMACCTL.PF"].contains(&name);
+        !["STG", "STG.64", "STS.64", "STL.64", "UTMALDG", "UTMASTG", "UTMACCTL.IV", "UTMACCTL.PF"]
+            .contains(&name);
     let places = if has_destination { &[16, 24, 32][..] } else { &[24, 32] };
     let mut places = places.iter();
     for word in words {
