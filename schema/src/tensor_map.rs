@@ -93,8 +93,8 @@ fn decode(offset: usize, bytes: &[u8]) -> Option<FoundTensorMap> {
     }
     let unused_is_empty =
         sizes[rank..].iter().all(|&size| size == 1) && box_sizes[rank..].iter().all(|&size| size == 1);
-    // A dimension of one element has no neighbour, and its stride may be anything.
-    let rows_fit = (1..rank).all(|dimension| sizes[dimension] == 1 || strides[dimension - 1] > 0)
+    // A dimension of one element has no neighbour, and its stride may be anything. Matrices of a batch may be one.
+    let rows_fit = (rank == 1 || sizes[1] == 1 || strides[0] > 0)
         && (u64::from(box_sizes[0]) * u64::from(element_bytes)).is_multiple_of(16);
     (unused_is_empty && rows_fit).then(|| FoundTensorMap {
         // Parameters have up to 64 KiB.
@@ -274,5 +274,30 @@ mod tests {
         assert_eq!((&found.sizes[..], &found.strides[..]), (&[512, 1536, 1][..], &[1024, 0][..]));
         assert_eq!(found.box_sizes, [64, 96, 1]);
         assert_eq!(find(&bytes, |_| false), []);
+    }
+
+    /// From the parameters of a cuBLAS kernel for tensor floats: 2,048 x 1,536 in any number of batches.
+    #[test]
+    fn a_map_of_one_matrix_for_all_batches() {
+        let bytes = measured([
+            0x6480_7c00,
+            0x7fca,
+            0x5_63b2,
+            0x180,
+            0,
+            0,
+            0,
+            0,
+            0x5ff,
+            0x7ff,
+            0,
+            0x7fff_fffe,
+            0,
+            0x1f00_0000,
+            0xf,
+            0,
+        ]);
+        let [found] = &find(&bytes, |_| true)[..] else { panic!("not found") };
+        assert_eq!((&found.sizes[..2], &found.strides[..]), (&[1536, 2048][..], &[6144, 0, 0][..]));
     }
 }

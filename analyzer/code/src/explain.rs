@@ -31,6 +31,9 @@ pub(super) fn sentence(section: &SectionCode, producer: &WaitProducer) -> String
         ProducerLink::Barrier => {
             format!("{here} waits for {}, which {there} sets", barriers(&waiter, &setter))
         }
+        ProducerLink::Group if setter.memory.is_none() => {
+            format!("{here} waits for {there}, but no asynchronous copy is on its way")
+        }
         ProducerLink::Group => {
             format!("{here} waits for a group of asynchronous copies, of which {there} is one")
         }

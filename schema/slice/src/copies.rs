@@ -52,7 +52,15 @@ impl SectionCopies {
         let (mut tensor_maps, mut pointers) = (BTreeMap::new(), BTreeMap::new());
         for (index, instruction) in instructions.iter().enumerate() {
             if let Some(tensor_map) = tensor_map(instruction) {
-                tensor_maps.insert(index, question.values(index, tensor_map)?);
+                let places = question.values(index, tensor_map)?;
+                // The maps of an array are of one object: its first stands for all.
+                let is_known = places.iter().any(|place| matches!(place.base, ConstantBase::Bank { .. }));
+                let array = if is_known {
+                    BTreeSet::new()
+                } else {
+                    question.array_starts(index, tensor_map, TENSOR_MAP_ALIGNMENT)?
+                };
+                tensor_maps.insert(index, if array.is_empty() { places } else { array });
             }
             if let Some(address) = bulk_address(instruction) {
                 pointers.insert(index, question.bank_words(index, address)?);
@@ -133,19 +141,16 @@ impl SectionCopies {
         }
     }
 
-    /// Copies whose tensor map is a parameter of the kernel, and which.
+    /// Copies whose tensor map may be a parameter of the kernel, and which.
     pub(crate) fn tensor_maps(&self, section: &CodeSection) -> Vec<CopyTensorMap> {
-        let parameter = |(index, values): (&usize, &BTreeSet<BasedConstant>)| {
-            let mut values = values.iter();
-            let (value, None) = (values.next()?, values.next()) else { return None };
-            let parameter_offset = parameter_offset(*value, section)?;
-            Some(CopyTensorMap {
-                offset: offset(*index),
-                parameter_offset,
-                axes: self.axes.get(index).copied(),
-            })
+        let uses = |(index, values): (&usize, &BTreeSet<BasedConstant>)| {
+            let parameters = values.iter().filter_map(|value| parameter_offset(*value, section));
+            let axes = self.axes.get(index).copied();
+            let copy = offset(*index);
+            let used = |parameter_offset| CopyTensorMap { offset: copy, parameter_offset, axes };
+            parameters.map(used).collect::<BTreeSet<_>>()
         };
-        self.tensor_maps.iter().filter_map(parameter).collect()
+        self.tensor_maps.iter().flat_map(uses).collect()
     }
 
     /// Bulk copies with the words among the kernel's parameters that may be their pointers.

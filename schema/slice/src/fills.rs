@@ -194,7 +194,7 @@ impl StoredData<'_, '_> {
                     Some(memory) if is_device_read(memory.space, memory.kind) => {
                         fills.insert(definition);
                     }
-                    Some(_) => {}
+                    Some(_) => open.extend(question.saved(definition, register)),
                     None if instruction.class == ExecutionUnit::Tensor => {
                         // A matrix product mixes its operands: none of them is the content.
                         return Ok(itself);

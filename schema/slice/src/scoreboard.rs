@@ -81,11 +81,16 @@ pub(crate) fn for_each_waiting(
         for index in block.clone() {
             let mut candidates = Vec::new();
             board.step(&mut pending, index, Some((&mut held, &mut candidates)))?;
+            let also_behind = is_found_behind(&instructions[index]) && index + 1 < instructions.len();
+            if candidates.is_empty() && also_behind {
+                // No copy is on its way: the wait is for the count alone.
+                let through = WaitMeans::Group;
+                candidates.push(WaitCandidate { producer: index, through, cycles: None, place: 0 });
+            }
             if candidates.is_empty() {
                 continue;
             }
             work.spend(candidates.len())?;
-            let also_behind = is_found_behind(&instructions[index]) && index + 1 < instructions.len();
             note(&mut last, index, also_behind, candidates, &mut each)?;
         }
     }
@@ -133,11 +138,11 @@ impl ScoreboardWalk<'_> {
             self.wait_for_groups(pending, instruction, Some(candidates))?;
             held.wait(instruction, pending, self.instructions, candidates, self.work)?;
             self.wait_in_order(pending, instruction, candidates);
-            wait_for_stores(pending, instruction, Some(candidates));
+            wait_for_stores(pending, index, instruction, Some(candidates));
             held.set(index, instruction, pending.now);
         } else {
             self.wait_for_groups(pending, instruction, None)?;
-            wait_for_stores(pending, instruction, None);
+            wait_for_stores(pending, index, instruction, None);
         }
         self.consume(pending, instruction);
         self.issue(pending, index)?;
@@ -289,29 +294,32 @@ fn note(
 /// Instructions that make a fence.
 const FENCE: [&str; 4] = ["MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL"];
 
-/// A fence and the end of a warp wait for stores. Behind a MEMBAR samples find the warp at the instructions that complete
-/// the fence, up to the first one of another kind.
+/// A fence and the end of a warp wait for stores, and for themselves where there are none. Behind a MEMBAR samples find the
+/// warp at the instructions that complete the fence, up to the first one of another kind.
 fn wait_for_stores(
     pending: &mut PendingResults,
+    index: usize,
     instruction: &SassInstruction,
     candidates: Option<&mut Vec<WaitCandidate>>,
 ) {
-    pending.is_fenced |= instruction.mnemonic == Some("MEMBAR");
-    if pending.is_fenced || matches!(instruction.flow, WarpFlow::Exit { .. }) {
+    if instruction.mnemonic == Some("MEMBAR") {
+        pending.fence = Some(index);
+    }
+    let ends = matches!(instruction.flow, WarpFlow::Exit { .. }).then_some(index);
+    if let (Some(waits), Some(candidates)) = (pending.fence.or(ends), candidates) {
         let through = WaitMeans::Store;
+        let itself = pending.stores.is_empty().then_some((&waits, &pending.now));
         let store = |(producer, time): (&usize, &i64)| WaitCandidate {
             producer: *producer,
             through,
             cycles: Some(pending.since(*time)),
             place: 0,
         };
-        if let Some(candidates) = candidates {
-            candidates.extend(pending.stores.iter().map(store));
-        }
+        candidates.extend(pending.stores.iter().chain(itself).map(store));
     }
     let completes_fence = instruction.mnemonic.is_some_and(|mnemonic| FENCE.contains(&mnemonic));
-    if pending.is_fenced && !completes_fence {
+    if pending.fence.is_some() && !completes_fence {
         pending.stores.clear();
-        pending.is_fenced = false;
+        pending.fence = None;
     }
 }

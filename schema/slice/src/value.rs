@@ -20,11 +20,13 @@ use stallmap_sass::word::Sm;
 mod circles;
 mod expression;
 mod reaching;
+mod stack;
 mod walk;
 
 use circles::{DefinitionCycles, RegisterDefinition};
 use expression::{ExpressionOperand, ResultExpression, SumTerm};
 use reaching::{GuardCondition, ReachingSources};
+use stack::StackWords;
 pub(crate) use walk::LoopWalk;
 
 /// Maximum steps of one query. After them the result is unknown.
@@ -109,6 +111,7 @@ pub(crate) struct ValueQuery<'a> {
     instructions: &'a [SassInstruction],
     flow: &'a FlowGraph,
     writers: &'a RegisterWrites,
+    stack: StackWords,
     sm: Sm,
     work: &'a AnalysisBudget,
     steps: usize,
@@ -144,6 +147,7 @@ impl<'a> ValueQuery<'a> {
             instructions,
             flow,
             writers,
+            stack: StackWords::new(instructions),
             sm,
             work,
             steps: 0,
@@ -214,6 +218,7 @@ impl<'a> ValueQuery<'a> {
                 if !seen.insert((*definition, register)) {
                     continue;
                 }
+                open.extend(self.saved(*definition, register));
                 for operand in
                     ResultExpression::for_register(&self.instructions[*definition], register, self.sm).parts()
                 {
@@ -231,6 +236,43 @@ impl<'a> ValueQuery<'a> {
             }
         }
         Ok(words)
+    }
+
+    /// The values with which a register begins without the index that is added in elements of so many bytes: where the
+    /// array begins. None if no index is added.
+    pub(crate) fn array_starts(
+        &mut self,
+        index: usize,
+        register: Register,
+        element_bytes: i64,
+    ) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
+        let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = vec![(index, register, 0_i64)];
+        while let Some((index, register, added)) = open.pop() {
+            for definition in self.definitions_before(index, register)? {
+                self.work.spend(1)?;
+                let expression =
+                    ResultExpression::for_register(&self.instructions[definition], register, self.sm);
+                let ResultExpression::Sum(terms) = expression else { continue };
+                let is_index = |term: &SumTerm| term.factor != 0 && term.factor % element_bytes == 0;
+                let rest: Vec<SumTerm> = terms.iter().filter(|term| !is_index(term)).copied().collect();
+                if rest.len() < terms.len() {
+                    (self.steps, self.without_loops, self.cut_at) = (MAX_STEPS, false, usize::MAX);
+                    let starts = self.sum(definition, &rest)?.into_iter();
+                    found.extend(starts.map(|start| start.plus(BasedConstant::number(added))));
+                } else if let Some((source, number)) = expression::moved(&terms)
+                    && seen.insert((definition, source))
+                {
+                    open.push((definition, source, added.wrapping_add(number)));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The registers, before the instructions that keep them on the stack, of which an instruction takes one back.
+    pub(crate) fn saved(&self, index: usize, register: Register) -> Vec<(usize, Register)> {
+        self.stack.saved(&self.instructions[index], register).to_vec()
     }
 
     fn ask(
@@ -314,6 +356,14 @@ impl<'a> ValueQuery<'a> {
     }
 
     fn result(&mut self, index: usize, register: Register) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
+        let saved = self.saved(index, register);
+        if !saved.is_empty() {
+            let mut values = BTreeSet::new();
+            for (store, register) in saved {
+                values.extend(self.register(store, register)?);
+            }
+            return Ok(limited(values));
+        }
         match ResultExpression::for_register(&self.instructions[index], register, self.sm) {
             ResultExpression::Unknown => {
                 Ok(BTreeSet::from([BasedConstant::from_base(self.unknown(index, register))]))

@@ -33,6 +33,43 @@ fn check_pointers(program: &str, expected: &[(u32, u32)]) {
     assert_eq!(pointers, expected);
 }
 
+/// Copies with the parameters that their tensor maps are, by line.
+#[track_caller]
+fn check_maps(program: &str, expected: &[(u32, u32)]) {
+    let maps: Vec<(u32, u32)> =
+        run(program).tensor_maps.iter().map(|found| (found.offset / 16, found.parameter_offset)).collect();
+    assert_eq!(maps, expected);
+}
+
+#[test]
+fn the_address_of_a_tensor_map_is_saved_on_the_stack() {
+    check_maps(
+        "LDC.64 R12 c520
+         ADDI R12 R12 #48
+         STL.64 R1 R12
+         LDL.64 R6 R1
+         R2UR R28 R6
+         UTMALDG R28 R20
+         EXIT",
+        &[(5, 48)],
+    );
+}
+
+#[test]
+fn the_first_of_an_array_of_tensor_maps_stands_for_all() {
+    let program = "LDC.64 R12 c520
+         ADDI R12 R12 #48
+         LDG R5 R2 w0
+         SHL6 R6 R5 R12 wait0
+         ADDI R6 R6 #-64
+         R2UR R28 R6
+         UTMALDG R28 R20
+         EXIT";
+    check_maps(&program.replace("#48", "#112"), &[(6, 48)]);
+    // Other elements are no tensor maps.
+    check_maps(&program.replace("SHL6", "SHL3"), &[]);
+}
+
 /// Signals with the work before them, by line.
 #[track_caller]
 fn check_signals(program: &str, expected: &[(u32, &[u32])]) {

@@ -215,6 +215,18 @@ fn a_warp_that_exits_drains_its_stores_behind_the_exit() {
 }
 
 #[test]
+fn a_warp_that_exits_without_stores_waits_for_its_end() {
+    check(
+        "@P0 EXIT
+         STG R2 R8
+         EXIT
+         BRA >3",
+        WaitClass::Stores,
+        "1 waits for 0: store, exact 1.00\n3 waits for 1: store, exact 1.00\n",
+    );
+}
+
+#[test]
 fn the_end_of_some_lanes_waits_for_nobody_elses_loads() {
     check(
         "LDG R2 R4 w0

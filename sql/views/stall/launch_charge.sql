@@ -43,6 +43,7 @@ WITH caused AS (
   FROM (
     SELECT
       w.function_id, w.pc, w.stall_reason, w.weight, w.producer_function_id, w.producer_pc, w.confidence, w.remainder,
+      w.producer_space,
       CASE WHEN w.remainder IS NOT NULL THEN NULL
            WHEN w.producer_space = 'none' THEN 'no memory'
            WHEN w.producer_space IN ('signal', 'mbarrier', 'tensor cores', 'arithmetic') THEN w.producer_space
@@ -53,7 +54,17 @@ WITH caused AS (
     WHERE r.class <> 'self'
   )
 ), cause AS (
-  SELECT DISTINCT number, stall_reason, producer_function_id, producer_pc, confidence, remainder, unseen FROM caused
+  SELECT
+    number, stall_reason, producer_function_id, producer_pc, confidence, remainder, unseen,
+    CASE max(producer_space) WHEN 'global' THEN 'no memory' WHEN 'generic' THEN 'not global' ELSE unseen END AS absent
+  FROM caused
+  GROUP BY number, stall_reason, producer_function_id, producer_pc, confidence, remainder, unseen
+), whole AS (
+  -- Launches that have no access of what they did not execute for any lane.
+  SELECT l.kernel_id
+  FROM launch l
+  JOIN launch_observed o ON o.kernel_id = coalesce(l.accesses_of, l.kernel_id)
+  WHERE o.is_whole
 ), awaited AS (
   SELECT s.run_id, s.kernel_id, c.number, sum(s.samples * c.weight * coalesce(x.factor, 1.0)) AS samples
   FROM stall_reason r
@@ -75,12 +86,14 @@ WITH caused AS (
 SELECT
   a.run_id, a.kernel_id, CAST(c.stall_reason AS VARCHAR), true, c.producer_function_id, c.producer_pc, c.confidence,
   coalesce(c.remainder, CASE WHEN t.tensor_id IS NULL THEN 'no tensor' ELSE 'tensor' END),
-  CASE WHEN c.remainder IS NULL THEN coalesce(CAST(t.target AS VARCHAR), c.unseen) END,
+  CASE WHEN c.remainder IS NULL
+       THEN coalesce(CAST(t.target AS VARCHAR), CASE WHEN o.kernel_id IS NULL THEN c.unseen ELSE c.absent END) END,
   t.evidence, t.storage_id, t.tensor_id, t.allocation_id,
   a.samples * coalesce(t.share, 1.0) * k.scale, k.scale
 FROM awaited a
 JOIN cause c ON c.number = a.number
 JOIN cost_run k ON k.run_id = a.run_id AND k.kernel_id = a.kernel_id
+LEFT JOIN whole o ON o.kernel_id = a.kernel_id
 LEFT JOIN pc_tensor_share t
   ON t.kernel_id = a.kernel_id AND t.function_id = c.producer_function_id AND t.pc = c.producer_pc
 UNION ALL

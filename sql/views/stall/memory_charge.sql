@@ -20,7 +20,8 @@ CREATE VIEW memory_charge (
   -- tensor, or unattributed: no tensor (the producer is known, its tensor is not), no producer, self.
   charge,
   -- Target of the producer's lanes, as in `pc_tensor`. not observed: this launch has no accesses of it. no memory: it
-  -- accesses none. signal: other warps arrive at an mbarrier by it. mbarrier: no signal of the awaited one is known.
+  -- accesses none, or none in this launch. signal: other warps arrive at an mbarrier by it. mbarrier: no signal of the
+  -- awaited one is known.
   target,
   -- Evidence for the target: observed, model launch (as in `pc_tensor`), derived (from tensor maps). Null without a target.
   evidence,

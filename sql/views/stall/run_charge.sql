@@ -25,7 +25,8 @@ CREATE VIEW run_charge (
   -- tensor, or unattributed: no tensor (the producer is known, its tensor is not), no producer, self.
   charge,
   -- Target of the producer's lanes, as in `pc_tensor`. not observed: this launch has no accesses of it. no memory: it
-  -- accesses none. signal: other warps arrive at an mbarrier by it. mbarrier: no signal of the awaited one is known.
+  -- accesses none, or none in this launch. signal: other warps arrive at an mbarrier by it. mbarrier: no signal of the
+  -- awaited one is known.
   target,
   -- Evidence for the target: observed, model launch (as in `pc_tensor`), derived (from tensor maps). Null without a target.
   evidence,
@@ -65,6 +66,10 @@ SELECT
        WHEN w.producer_space = 'none' THEN 'no memory'
        WHEN w.producer_space IN ('signal', 'mbarrier', 'tensor cores', 'arithmetic') THEN w.producer_space
        WHEN w.producer_space IN ('local', 'shared', 'constant', 'tensor memory') THEN 'not global'
+       -- As in `launch_charge`.
+       WHEN o.kernel_id IS NULL THEN 'not observed'
+       WHEN w.producer_space = 'global' THEN 'no memory'
+       WHEN w.producer_space = 'generic' THEN 'not global'
        ELSE 'not observed' END,
   p.evidence,
   p.storage_id,
@@ -77,6 +82,12 @@ JOIN producer w ON w.function_id = s.function_id AND w.pc = s.pc AND w.stall_rea
 LEFT JOIN producer_launch x
   ON x.kernel_id = s.kernel_id AND x.function_id = s.function_id AND x.pc = s.pc AND x.stall_reason = s.stall_reason
   AND x.producer_function_id = w.producer_function_id AND x.producer_pc = w.producer_pc
+LEFT JOIN (
+  SELECT l.kernel_id
+  FROM launch l
+  JOIN launch_observed v ON v.kernel_id = coalesce(l.accesses_of, l.kernel_id)
+  WHERE v.is_whole
+) o ON o.kernel_id = s.kernel_id
 LEFT JOIN pc_tensor_share p
   ON p.kernel_id = s.kernel_id AND p.function_id = w.producer_function_id AND p.pc = w.producer_pc
 WHERE r.class <> 'self' AND coalesce(x.factor, 1.0) > 0.0

@@ -35,7 +35,8 @@ pub(super) fn touches(instruction: &SassInstruction, registers: &Registers) -> b
 /// True if the memory that an instruction writes is the device's.
 pub(super) fn is_store(instruction: &SassInstruction) -> bool {
     instruction.memory.is_some_and(|memory| {
-        let is_device = matches!(memory.space, MemorySpace::Global | MemorySpace::Generic);
+        let is_device =
+            matches!(memory.space, MemorySpace::Global | MemorySpace::Generic | MemorySpace::Texture);
         let writes = matches!(
             memory.kind,
             MemoryEffect::Write | MemoryEffect::Reduction | MemoryEffect::Atomic | MemoryEffect::CopyOut

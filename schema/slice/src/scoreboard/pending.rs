@@ -14,8 +14,8 @@ pub(super) struct PendingResults {
     /// Loads of shared memory without a barrier: a later one's covers them.
     pub(super) unmarked: BTreeMap<usize, i64>,
     pub(super) stores: BTreeMap<usize, i64>,
-    /// True behind a MEMBAR, until an instruction that is not part of the fence.
-    pub(super) is_fenced: bool,
+    /// The MEMBAR before, until an instruction that is not part of the fence.
+    pub(super) fence: Option<usize>,
     /// Asynchronous copies that are in no group yet.
     pub(super) open: BTreeSet<usize>,
     /// By the instruction that closed a group: bit n where n groups were closed since.
@@ -29,8 +29,8 @@ impl PendingResults {
         let mut is_new = false;
         is_new |= keep_latest(&mut self.unmarked, &other.unmarked, shift, MAX_UNMARKED);
         is_new |= keep_latest(&mut self.stores, &other.stores, shift, MAX_STORES);
-        is_new |= other.is_fenced && !self.is_fenced;
-        self.is_fenced |= other.is_fenced;
+        is_new |= other.fence.is_some() && self.fence.is_none();
+        self.fence = self.fence.or(other.fence);
         for copy in &other.open {
             is_new |= self.open.insert(*copy);
         }

@@ -80,6 +80,23 @@ impl ResultExpression {
     }
 }
 
+/// The register and the number that make a sum. None for other sums.
+pub(super) fn moved(terms: &[SumTerm]) -> Option<(Register, i64)> {
+    let (mut source, mut sum) = (None, 0_i64);
+    for term in terms {
+        match term.operand {
+            ExpressionOperand::Register(register) if term.factor == 1 && source.is_none() => {
+                source = Some(register);
+            }
+            ExpressionOperand::Value(BasedConstant { base: ConstantBase::Zero, constant, .. }) => {
+                sum = sum.wrapping_add(constant.wrapping_mul(term.factor));
+            }
+            _ => return None,
+        }
+    }
+    Some((source?, sum))
+}
+
 /// The source operands of an instruction, by its form.
 struct SourceOperands {
     word: InstructionWord,

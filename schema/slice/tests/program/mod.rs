@@ -20,6 +20,9 @@ const TEMPLATES: &[(&str, u64, u64)] = &[
     ("ADDI", 0x0000_0000_07ff_e0ff, 0x0000_0000_0000_7810),
     ("MOVI", 0x0000_0000_0000_0f00, 0x0000_0000_0000_7802),
     ("SHL3", 0x0000_0000_0780_18ff, 0x0000_0000_0000_7211),
+    ("SHL6", 0x0000_0000_0780_30ff, 0x0000_0000_0000_7211),
+    ("STL.64", 0x0000_0000_0010_0a00, 0x0000_0000_0000_7387),
+    ("LDL.64", 0x0000_0000_0010_0a00, 0x0000_0000_0000_7983),
     ("R2UR", 0x0000_0000_000e_0000, 0x0000_0000_0000_72ca),
     ("LDGSTS", 0x0000_0000_0b92_1846, 0x0000_0000_080f_7fae),
     ("LDGDEPBAR", 0, 0x0000_0000_0000_79af),
@@ -60,7 +63,8 @@ pub(crate) fn assemble(index: usize, line: &str) -> u128 {
     }
     // Stores have no destination.
     let has_destination =
-        !["STG", "STG.64", "STS.64", "UTMALDG", "UTMASTG", "UTMACCTL.IV", "UTMACCTL.PF"].contains(&name);
+        !["STG", "STG.64", "STS.64", "STL.64", "UTMALDG", "UTMASTG", "UTMACCTL.IV", "UTMACCTL.PF"]
+            .contains(&name);
     let places = if has_destination { &[16, 24, 32][..] } else { &[24, 32] };
     let mut places = places.iter();
     for word in words {
