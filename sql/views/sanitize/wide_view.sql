@@ -1,20 +1,20 @@
--- One view made by `as_strided` that reaches outside of the tensor that it was made of, and that an op was given.
+-- One view made by `as_strided` that reaches outside of its base tensor, and that an op was given.
 --
 -- PyTorch bounds such a view by the storage, not by the tensor: its ops read and write elements that are other tensors'.
 CREATE VIEW wide_view (
   -- The view.
   tensor_id,
-  -- The tensor that it was made of.
+  -- Its base tensor.
   base_tensor_id,
   -- Their storage.
   storage_id,
-  -- Label of the tensor that it was made of.
+  -- Label of its base tensor.
   object,
   -- Its type and shape.
   type,
   -- Shape and strides of the view.
   view_type,
-  -- Index of the first element outside, by the strides of the tensor that it was made of.
+  -- Index of the first element outside, by the strides of its base tensor.
   element,
   -- Bytes from the start of that tensor to the element.
   byte_offset,

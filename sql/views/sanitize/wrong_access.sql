@@ -117,6 +117,6 @@ SELECT
   element, byte_offset, CAST(lane_count AS BIGINT), block, warp, lane_mask, line, op,
   CAST(lane_count AS VARCHAR) || ' ' || kind || CASE WHEN lane_count = 1 THEN '' ELSE 's' END
     || coalesce(' of ' || CAST(access_bytes AS VARCHAR) || ' bytes', '') || ' at addresses that are not a multiple, the lowest at '
-    || coalesce('element ' || element, 'byte ' || CAST(byte_offset AS VARCHAR)) || ' of ' || coalesce(object, 'unknown memory')
+    || coalesce('element ' || element, 'byte ' || CAST(byte_offset AS VARCHAR), 'a byte') || ' of ' || coalesce(object, 'unknown memory')
     || coalesce(' (' || type || ')', '')
 FROM alignment_fault

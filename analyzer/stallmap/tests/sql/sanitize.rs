@@ -178,16 +178,16 @@ async fn an_access_behind_the_memory_of_its_pointer_is_out_of_bounds() {
 
 #[tokio::test]
 async fn an_access_at_an_address_that_its_bytes_do_not_divide_is_misaligned() {
-    let moved = "SELECT * REPLACE (CASE WHEN kernel_id = 0 THEN address - 2 ELSE address END AS address) FROM memory_access";
+    let moved = "SELECT * REPLACE (CASE WHEN kernel_id = 0 THEN address + 2 ELSE address END AS address) FROM memory_access";
     let found = "SELECT defect, kernel_id, byte_offset, count, fact FROM wrong_access";
-    let expected = "alignment_fault | 0 | -2 | 250 | 250 writes of 4 bytes at addresses that are not a multiple, \
-                    the lowest at byte -2 of allocation 2 (1000 bytes)";
+    let expected = "alignment_fault | 0 | 2 | 250 | 250 writes of 4 bytes at addresses that are not a multiple, \
+                    the lowest at byte 2 of allocation 2 (1000 bytes)";
     assert_eq!(crafted("sanitize/right", &[("memory_access", moved)], found).await, [expected]);
 }
 
 #[tokio::test]
 async fn a_view_that_reaches_outside_of_its_tensor_is_wide() {
-    // The slices of the program, as if the tensors were made of them.
+    // The slices of the program, as if they were the base tensors.
     let op = "SELECT * REPLACE (replace(name, 'aten::slice', 'aten::as_strided') AS name) FROM op";
     let tensors = "SELECT t.* REPLACE (CASE WHEN o.name NOT LIKE 'aten::slice%' THEN t.direction \
                    WHEN t.direction = 'in' THEN 'out' ELSE 'in' END AS direction) \
