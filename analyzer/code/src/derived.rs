@@ -176,6 +176,21 @@ stallmap_schema::tables! {
         /// As in `tensor_map_use`.
         block_axes: Option<String>,
     }
+    /// An access to device memory and a pointer among the kernel's parameters that is a term of its address, by any path.
+    ///
+    /// The code proves it: the memory that was meant is the pointer's, if no other row of the access has a pointer. Accesses
+    /// whose addresses are loaded from memory have no rows.
+    AccessPointerUse "access_pointer_use" key [function_id, pc, parameter_offset] sort [] {
+        /// The function.
+        function_id: FunctionId => "function"."function_id",
+        /// The access.
+        pc: Pc,
+        /// The kernel with this parameter.
+        kernel_function_id: FunctionId => "function"."function_id",
+        /// Offset of the pointer among that kernel's parameters, bytes. Another number of eight bytes that is added to
+        /// the address has a row too.
+        parameter_offset: u32,
+    }
     /// One instruction of the work before a signal: before a warp arrives at an mbarrier that other warps wait for.
     ///
     /// In a loop it is the work since the signal before, else since the start. See `producer`.

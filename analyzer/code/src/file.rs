@@ -4,15 +4,15 @@
 
 use stallmap_sass::instruction::{ExecutionUnit, MemorySpace};
 use stallmap_slice::analysis::{
-    BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, FillKind, ProducerConfidence, ProducerLink,
-    SharedMemoryFill, WaitClass, WaitProducer,
+    AccessPointer, BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, FillKind, ProducerConfidence,
+    ProducerLink, SharedMemoryFill, WaitClass, WaitProducer,
 };
 use stallmap_slice::axes::GridAxes;
 
 use super::findings::{MemoryInstruction, SectionFindings};
 
 /// The first bytes of a file. The last of them is the version of this layout.
-const MAGIC: [u8; 16] = *b"stallmap code 6\n";
+const MAGIC: [u8; 16] = *b"stallmap code 7\n";
 /// Bytes of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
 /// Placeholder for a missing distance: no path of a section is that long.
@@ -53,6 +53,10 @@ pub(super) fn encode(key: &blake3::Hash, findings: &SectionFindings) -> Vec<u8> 
         body.number(pointer.offset);
         body.number(pointer.parameter_offset);
         body.axes(pointer.axes);
+    });
+    body.list(&findings.accesses, |body, access| {
+        body.number(access.offset);
+        body.number(access.parameter_offset);
     });
     body.list(&findings.signals, |body, signal| {
         body.number(signal.offset);
@@ -108,6 +112,8 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<SectionFindings
         pointers: body.list(|body| {
             Some(CopyPointer { offset: body.number()?, parameter_offset: body.number()?, axes: body.axes()? })
         })?,
+        accesses: body
+            .list(|body| Some(AccessPointer { offset: body.number()?, parameter_offset: body.number()? }))?,
         signals: body.list(|body| {
             Some(BarrierSignal { offset: body.number()?, work: body.list(AnalysisReader::number)? })
         })?,
@@ -259,6 +265,7 @@ mod tests {
                 axes: GridAxes::from_bits(5),
             }],
             pointers: vec![CopyPointer { offset: 0x20, parameter_offset: 8, axes: None }],
+            accesses: vec![AccessPointer { offset: 0x30, parameter_offset: 16 }],
             signals: vec![BarrierSignal { offset: 0x30, work: vec![0x10, 0x30] }],
             fills: vec![SharedMemoryFill { offset: 0x30, fill: 0x10, kind: FillKind::Load, share: 0.5 }],
         }

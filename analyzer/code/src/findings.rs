@@ -3,7 +3,8 @@
 use stallmap_sass::instruction::{ExecutionUnit, MemorySpace};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_slice::analysis::{
-    BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, SectionAnalysis, SharedMemoryFill, WaitProducer,
+    AccessPointer, BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, SectionAnalysis, SharedMemoryFill,
+    WaitProducer,
 };
 
 /// Analysis result. All positions are byte offsets in the section, in order.
@@ -21,6 +22,8 @@ pub struct SectionFindings {
     pub tensor_maps: Vec<CopyTensorMap>,
     /// Copies with pointers among the parameters.
     pub pointers: Vec<CopyPointer>,
+    /// Accesses with pointers among the parameters.
+    pub accesses: Vec<AccessPointer>,
     /// Signals with the work before them.
     pub signals: Vec<BarrierSignal>,
     /// Fills of the shared memory that instructions read.
@@ -49,8 +52,9 @@ impl SectionFindings {
             Some(MemoryInstruction { offset, class: instruction.class, space })
         });
         let memory = memory.collect();
-        let SectionAnalysis { blocks, producers, tensor_maps, pointers, signals, fills, .. } = analysis;
-        Self { unknown, memory, blocks, producers, tensor_maps, pointers, signals, fills }
+        let SectionAnalysis { blocks, producers, tensor_maps, pointers, accesses, signals, fills, .. } =
+            analysis;
+        Self { unknown, memory, blocks, producers, tensor_maps, pointers, accesses, signals, fills }
     }
 
     /// Memory access of the instruction at an offset. `None` without one.

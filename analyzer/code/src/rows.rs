@@ -14,8 +14,8 @@ use stallmap_slice::analysis::{BarrierSignal, CodeBlock, ProducerLink, WaitClass
 use stallmap_slice::axes::GridAxes;
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill,
-    SignalWork, TensorMapUse,
+    AccessPointerUse, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate,
+    SharedFill, SignalWork, TensorMapUse,
 };
 use super::findings::MemoryInstruction;
 use super::section::{PlacedFunction, SectionCode};
@@ -352,6 +352,19 @@ pub(super) fn pointers(section: &SectionCode, asked: &CodeScan) -> Result<Record
         let parameter_offset = pointer.parameter_offset;
         let block_axes = pointer.axes.map(GridAxes::name);
         let row = PointerUse { function_id, pc, kernel_function_id, parameter_offset, block_axes };
+        asked.wants_function(function_id).then_some(row)
+    });
+    asked.batch(rows)
+}
+
+/// Rows of `access_pointer_use`.
+pub(super) fn access_pointers(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
+    let kernel = section.kernel().map(|kernel| kernel.function_id);
+    let rows = section.findings.accesses.iter().filter_map(|access| {
+        let (function_id, pc) = section.place(access.offset)?;
+        let kernel_function_id = kernel?;
+        let parameter_offset = access.parameter_offset;
+        let row = AccessPointerUse { function_id, pc, kernel_function_id, parameter_offset };
         asked.wants_function(function_id).then_some(row)
     });
     asked.batch(rows)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
+use datafusion::catalog::TableProvider;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::{DataFusionError, Result};
@@ -19,8 +20,8 @@ use stallmap_schema::id::FunctionId;
 use stallmap_schema::table::{TableDef, TableRow as _};
 
 use super::derived::{
-    BarrierStep, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate,
-    SharedFill, SignalWork, TensorMapUse,
+    AccessPointerUse, BarrierStep, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse,
+    ProducerCandidate, SharedFill, SignalWork, TensorMapUse,
 };
 use super::rows::{self, CodeScan};
 use super::{AnalyzedSection, CaptureCode, SectionCode};
@@ -30,7 +31,7 @@ use stallmap_tables::provider::{DerivedRows, DerivedScan, DerivedTable, RowCount
 type SectionRows = fn(&SectionCode, &CodeScan) -> Result<RecordBatch>;
 
 /// The tables over a capture's code, each with its rows by section.
-const TABLES: [(TableDef, SectionRows); 10] = [
+const TABLES: [(TableDef, SectionRows); 11] = [
     // Its rows are not by section: see `CodeRows::batches`.
     (FunctionCode::TABLE, |_, asked| Ok(RecordBatch::new_empty(Arc::clone(&asked.schema)))),
     (Instruction::TABLE, rows::instructions),
@@ -39,6 +40,7 @@ const TABLES: [(TableDef, SectionRows); 10] = [
     (ProducerCandidate::TABLE, rows::candidates),
     (TensorMapUse::TABLE, rows::tensor_maps),
     (PointerUse::TABLE, rows::pointers),
+    (AccessPointerUse::TABLE, rows::access_pointers),
     (SignalWork::TABLE, rows::signals),
     (SharedFill::TABLE, rows::fills),
     (BarrierStep::TABLE, rows::barrier_steps),
@@ -58,10 +60,12 @@ pub fn tables(code: &Arc<CaptureCode>) -> impl Iterator<Item = DerivedTable> {
     TABLES.into_iter().map(move |table| DerivedTable::new(Arc::new(rows(table))))
 }
 
-/// The table `barrier_step` over a capture's code.
-pub fn barrier_steps(code: &Arc<CaptureCode>) -> DerivedTable {
-    let (table, rows) = (BarrierStep::TABLE, rows::barrier_steps);
-    DerivedTable::new(Arc::new(CodeRows { code: Arc::clone(code), table, rows }))
+/// The tables `barrier_step` and `access_pointer_use` over a capture's code.
+pub fn access_facts(code: &Arc<CaptureCode>) -> [Arc<dyn TableProvider>; 2] {
+    let table = |table, rows: SectionRows| -> Arc<dyn TableProvider> {
+        Arc::new(DerivedTable::new(Arc::new(CodeRows { code: Arc::clone(code), table, rows })))
+    };
+    [table(BarrierStep::TABLE, rows::barrier_steps), table(AccessPointerUse::TABLE, rows::access_pointers)]
 }
 
 /// True for the name of one of the tables.

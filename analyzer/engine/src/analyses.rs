@@ -21,6 +21,7 @@ use super::analyze::AnalyzeExec;
 use super::cells::{BinCells, CellGrain};
 use super::classes::RequestClasses;
 use super::copies::CaptureCopies;
+use super::defects::CodeFacts;
 use super::derived::{
     AccessClass, BlockFootprint, InstructionReuse, InstructionStride, LaunchCellPart, LoadRedundancy,
     PcCellPart, ReuseDistance, SectorSharing, TargetTouch,
@@ -28,7 +29,7 @@ use super::derived::{
 use super::faults::FaultAnalysis;
 use super::index::TensorIndex;
 use super::life::MemoryLife;
-use super::races::{CodeBarriers, RaceAnalysis, RaceScope};
+use super::races::{RaceAnalysis, RaceScope};
 use super::redundancy::RedundancyAnalysis;
 use super::resolve::AddressResolver;
 use super::reuse::{self, ReuseAnalysis};
@@ -145,6 +146,11 @@ impl AnalysisKind {
         Self::DEFECTS.contains(&self)
     }
 
+    /// True if it needs facts of the code.
+    pub(super) fn reads_code(self) -> bool {
+        matches!(self, Self::Faults | Self::SharedConflicts)
+    }
+
     /// True if it resolves addresses to targets.
     pub(super) fn resolves(self) -> bool {
         matches!(
@@ -180,13 +186,13 @@ impl AnalysisKind {
             Self::LoadRedundancy => Box::new(RedundancyAnalysis::new(room_bytes)),
             Self::Classes => Box::new(RequestClasses::default()),
             Self::Strides => Box::new(StrideAnalysis::default()),
-            Self::Faults => Box::new(FaultAnalysis::new(resolver, Arc::clone(&asked.faults))),
+            Self::Faults => Box::new(FaultAnalysis::new(resolver, &asked)),
             Self::Unwritten => Box::new(UnwrittenAnalysis::new(resolver, asked, room_bytes)),
             Self::BlockConflicts => {
                 Box::new(RaceAnalysis::new(RaceScope::Blocks(Box::new(resolver)), room_bytes))
             }
             Self::SharedConflicts => {
-                Box::new(RaceAnalysis::new(RaceScope::Warps(Arc::clone(&asked.barriers)), room_bytes))
+                Box::new(RaceAnalysis::new(RaceScope::Warps(Arc::clone(&asked.code)), room_bytes))
             }
         }
     }
@@ -208,8 +214,8 @@ pub(super) struct AnalysisScan {
     pub(super) copies: CaptureCopies,
     /// Facts that decide whether accesses are wrong, if the analysis needs them.
     pub(super) faults: Arc<FaultFacts>,
-    /// Barriers in the code, if the analysis needs them.
-    pub(super) barriers: Arc<CodeBarriers>,
+    /// Facts of the code, if the analysis needs them.
+    pub(super) code: Arc<CodeFacts>,
     /// Multiprocessors of the largest GPU, if the analysis needs them.
     pub(super) multiprocessors: u64,
     /// The turn of the launch, of all analyses of the capture, that takes much memory.
@@ -255,8 +261,8 @@ impl AnalysisScan {
         if matches!(kind, AnalysisKind::Faults | AnalysisKind::Unwritten) {
             self.faults = engine.fault_facts()?;
         }
-        if kind == AnalysisKind::SharedConflicts {
-            self.barriers = engine.barriers();
+        if kind.reads_code() {
+            self.code = engine.code_facts();
         }
         if kind == AnalysisKind::InstructionReuse {
             self.multiprocessors = engine.multiprocessors()?;
@@ -411,8 +417,8 @@ impl DerivedRows for AnalysisRows {
             if self.kind.resolves() { AnalysisScan::new(filters, &index) } else { AnalysisScan::default() };
         let known = self.kind.table().columns;
         asked.columns = columns.iter().filter_map(|&at| known.get(at)).map(|column| column.name).collect();
-        if self.kind == AnalysisKind::SharedConflicts {
-            self.engine.read_barriers(state).await?;
+        if self.kind.reads_code() {
+            self.engine.read_code(state).await?;
         }
         asked.of_engine(&self.engine, self.kind, &index)?;
         let access = self.engine.access();

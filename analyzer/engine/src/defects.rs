@@ -2,17 +2,26 @@
 
 use std::sync::Arc;
 
-use arrow::array::Array as _;
+use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result;
 use datafusion::physical_plan::collect_partitioned;
-use stallmap_resolve::faults::{self, FaultFacts, FaultTables};
+use stallmap_resolve::faults::{self, CodePointers, FaultFacts, FaultTables};
 
 use super::index::column;
 use super::parameters;
 use super::races::CodeBarriers;
 use super::table::CaptureEngine;
+
+/// Facts of a capture's code that decide whether accesses are wrong.
+#[derive(Debug, Default)]
+pub(super) struct CodeFacts {
+    /// Barriers between accesses to shared memory.
+    pub(super) barriers: CodeBarriers,
+    /// Pointers from which addresses are computed.
+    pub(super) pointers: CodePointers,
+}
 
 impl CaptureEngine {
     /// Facts that decide whether accesses are wrong.
@@ -27,37 +36,59 @@ impl CaptureEngine {
         Ok(Arc::new(FaultFacts::new(&tables)?))
     }
 
-    /// Names the table `barrier_step` of the capture's code.
-    pub fn set_code(&self, barrier_step: Arc<dyn TableProvider>) {
-        self.code.get_or_init(|| barrier_step);
+    /// Names the tables `barrier_step` and `access_pointer_use` of the capture's code.
+    pub fn set_code(&self, tables: [Arc<dyn TableProvider>; 2]) {
+        self.code.get_or_init(|| tables);
     }
 
-    /// Barriers in the code. None before they are read.
-    pub(super) fn barriers(&self) -> Arc<CodeBarriers> {
-        self.barriers.get().cloned().unwrap_or_default()
+    /// Facts of the code. None before they are read.
+    pub(super) fn code_facts(&self) -> Arc<CodeFacts> {
+        self.code_facts.get().cloned().unwrap_or_default()
     }
 
-    /// Reads the barriers in the code.
-    pub(super) async fn read_barriers(&self, state: &dyn Session) -> Result<()> {
+    /// Reads the facts of the code.
+    pub(super) async fn read_code(&self, state: &dyn Session) -> Result<()> {
         let read = async || {
-            let Some(table) = self.code.get() else { return Ok(Arc::default()) };
-            let plan = table.scan(state, None, &[], None).await?;
-            let mut barriers = CodeBarriers::new();
-            for batch in collect_partitioned(plan, state.task_ctx()).await?.iter().flatten() {
-                let functions = column::<UInt64Type>(batch, "function_id")?;
-                let (pcs, nexts) =
-                    (column::<UInt32Type>(batch, "pc")?, column::<UInt32Type>(batch, "next_pc")?);
-                let counts = column::<UInt32Type>(batch, "barrier_count")?;
-                for row in 0..batch.num_rows() {
-                    let steps = barriers.entry(functions.value(row)).or_default();
-                    if counts.is_valid(row) {
-                        let from = pcs.is_valid(row).then(|| pcs.value(row));
-                        steps.insert((from, nexts.value(row)), counts.value(row));
-                    }
-                }
-            }
-            Ok(Arc::new(barriers))
+            let Some([steps, pointers]) = self.code.get() else { return Ok(Arc::default()) };
+            let barriers = barriers(&rows(steps, state).await?)?;
+            Ok(Arc::new(CodeFacts { barriers, pointers: self::pointers(&rows(pointers, state).await?)? }))
         };
-        self.barriers.get_or_try_init(read).await.map(|_| ())
+        self.code_facts.get_or_try_init(read).await.map(|_| ())
     }
+}
+
+async fn rows(table: &Arc<dyn TableProvider>, state: &dyn Session) -> Result<Vec<RecordBatch>> {
+    let plan = table.scan(state, None, &[], None).await?;
+    Ok(collect_partitioned(plan, state.task_ctx()).await?.into_iter().flatten().collect())
+}
+
+fn barriers(batches: &[RecordBatch]) -> Result<CodeBarriers> {
+    let mut barriers = CodeBarriers::new();
+    for batch in batches {
+        let functions = column::<UInt64Type>(batch, "function_id")?;
+        let (pcs, nexts) = (column::<UInt32Type>(batch, "pc")?, column::<UInt32Type>(batch, "next_pc")?);
+        let counts = column::<UInt32Type>(batch, "barrier_count")?;
+        for row in 0..batch.num_rows() {
+            let steps = barriers.entry(functions.value(row)).or_default();
+            if counts.is_valid(row) {
+                let from = pcs.is_valid(row).then(|| pcs.value(row));
+                steps.insert((from, nexts.value(row)), counts.value(row));
+            }
+        }
+    }
+    Ok(barriers)
+}
+
+fn pointers(batches: &[RecordBatch]) -> Result<CodePointers> {
+    let mut pointers = CodePointers::new();
+    for batch in batches {
+        let functions = column::<UInt64Type>(batch, "function_id")?;
+        let pcs = column::<UInt32Type>(batch, "pc")?;
+        let offsets = column::<UInt32Type>(batch, "parameter_offset")?;
+        for row in 0..batch.num_rows() {
+            let place = (functions.value(row), pcs.value(row));
+            pointers.entry(place).or_default().push(offsets.value(row));
+        }
+    }
+    Ok(pointers)
 }

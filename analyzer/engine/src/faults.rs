@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_resolve::faults::{AddressDefect, FaultFacts, FaultSearch, FaultShare};
+use stallmap_resolve::faults::{AddressDefect, FaultSearch, FaultShare};
 use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 
 use super::access::{AccessBatch, InstructionColumns, WarpColumns};
+use super::analyses::AnalysisScan;
 use super::analysis::{AccessAnalysis, ReadyRows};
+use super::defects::CodeFacts;
 use super::derived::OpenWord;
 use super::resolve::{AddressResolver, AddressTarget};
 use stallmap_tables::defects::AddressFault;
@@ -32,6 +34,7 @@ struct FaultSum {
 /// Collects the wrong accesses of launches.
 pub(super) struct FaultAnalysis {
     search: FaultSearch,
+    code: Arc<CodeFacts>,
     kernel_id: u64,
     kinds: InternedWords,
     spaces: InternedWords,
@@ -41,9 +44,10 @@ pub(super) struct FaultAnalysis {
 }
 
 impl FaultAnalysis {
-    pub(super) fn new(resolver: AddressResolver, facts: Arc<FaultFacts>) -> Self {
+    pub(super) fn new(resolver: AddressResolver, asked: &AnalysisScan) -> Self {
         Self {
-            search: FaultSearch::new(resolver, facts),
+            search: FaultSearch::new(resolver, Arc::clone(&asked.faults)),
+            code: Arc::clone(&asked.code),
             kernel_id: 0,
             kinds: InternedWords::default(),
             spaces: InternedWords::default(),
@@ -75,12 +79,14 @@ impl AccessAnalysis for FaultAnalysis {
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
             self.search.move_to(self.kernel_id);
-            self.search.find(&accesses.request(row), &mut shares);
+            let instruction = (instructions.function_id[row], instructions.pc[row]);
+            let pointers = self.code.pointers.get(&instruction).map(Vec::as_slice).unwrap_or_default();
+            self.search.find(&accesses.request(row), pointers, &mut shares);
             for share in &shares {
                 let code = |codes: &[u8], code: usize| codes.get(code).copied().unwrap_or_default();
                 let key = (
-                    instructions.function_id[row],
-                    instructions.pc[row],
+                    instruction.0,
+                    instruction.1,
                     code(&kinds, instructions.kind.code(row)),
                     code(&spaces, instructions.space.code(row)),
                     AddressDefect::text(share.defect),

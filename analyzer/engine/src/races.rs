@@ -13,6 +13,7 @@ use stallmap_schema::word::AccessKind;
 
 use super::access::{AccessBatch, InstructionColumns, WarpColumns};
 use super::analysis::{AccessAnalysis, ReadyRows};
+use super::defects::CodeFacts;
 use super::derived::OpenWord;
 use super::request::WarpRequest;
 use super::resolve::AddressResolver;
@@ -31,7 +32,7 @@ pub(super) enum RaceScope {
     /// Accesses of blocks to device memory.
     Blocks(Box<AddressResolver>),
     /// Accesses of warps to shared memory.
-    Warps(Arc<CodeBarriers>),
+    Warps(Arc<CodeFacts>),
 }
 
 /// Collects the accesses of a launch, and compares them.
@@ -64,8 +65,8 @@ impl RaceAnalysis {
     fn is_judged(&self, function_id: u64) -> bool {
         match &self.scope {
             RaceScope::Blocks(_) => true,
-            RaceScope::Warps(barriers) => {
-                barriers.contains_key(&function_id) && self.requests.len() < MAX_REQUESTS
+            RaceScope::Warps(code) => {
+                code.barriers.contains_key(&function_id) && self.requests.len() < MAX_REQUESTS
             }
         }
     }
@@ -91,7 +92,7 @@ impl RaceAnalysis {
 
     /// Puts the accesses of each phase between two barriers into a group of its own.
     fn divide(&mut self) -> Vec<Option<u32>> {
-        let RaceScope::Warps(barriers) = &self.scope else { return Vec::new() };
+        let RaceScope::Warps(code) = &self.scope else { return Vec::new() };
         let mut counts = HashMap::new();
         let numbers: HashMap<(u64, u32), u32> = (0..)
             .zip(&self.instructions)
@@ -99,7 +100,7 @@ impl RaceAnalysis {
             .collect();
         let function_id = self.instructions.first().map(|(function_id, ..)| *function_id);
         // A kernel whose accesses are in several functions has calls, and no rows of barriers.
-        for ((from, to), count) in function_id.and_then(|id| barriers.get(&id)).into_iter().flatten() {
+        for ((from, to), count) in function_id.and_then(|id| code.barriers.get(&id)).into_iter().flatten() {
             let number = |pc: u32| numbers.get(&(function_id?, pc)).copied();
             if let (Some(to), Some(from)) =
                 (number(*to), from.map_or(Some(None), |from| number(from).map(Some)))

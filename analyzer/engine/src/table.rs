@@ -24,12 +24,12 @@ use tokio::sync::{Mutex, OnceCell};
 use super::access::{COLUMNS, LANES};
 use super::analyses::{self, AnalysisKind, AnalysisRows};
 use super::copies::{self, CaptureCopies};
+use super::defects::CodeFacts;
 use super::derived::{PointerTensor, TensorMapTensor};
 use super::exec::{RowGrain, TensorExec};
 use super::index::{IndexTables, SOURCES, TensorIndex, column};
 use super::parameters;
 use super::pointer;
-use super::races::CodeBarriers;
 use super::resolve::AddressResolver;
 use super::runs::{MEASURES, measures};
 use super::straddle::StraddlesExpr;
@@ -66,10 +66,10 @@ pub struct CaptureEngine {
     parts: [OnceCell<Vec<Vec<RecordBatch>>>; 2],
     /// The rows of analyses that were computed together.
     analyzed: [OnceLock<(Vec<RecordBatch>, MemoryReservation)>; AnalysisKind::ALL.len()],
-    /// `barrier_step`, if the code's tables are known.
-    pub(super) code: OnceLock<Arc<dyn TableProvider>>,
-    /// Its rows.
-    pub(super) barriers: OnceCell<Arc<CodeBarriers>>,
+    /// `barrier_step` and `access_pointer_use`, if the code's tables are known.
+    pub(super) code: OnceLock<[Arc<dyn TableProvider>; 2]>,
+    /// Their rows.
+    pub(super) code_facts: OnceCell<Arc<CodeFacts>>,
     /// Set once wrong accesses were searched for.
     pub(super) has_defects: OnceCell<()>,
     /// The bins that were asked for last.
@@ -101,7 +101,7 @@ impl CaptureEngine {
             parts: [OnceCell::new(), OnceCell::new()],
             analyzed: Default::default(),
             code: OnceLock::new(),
-            barriers: OnceCell::new(),
+            code_facts: OnceCell::new(),
             has_defects: OnceCell::new(),
             bins: TensorBins::default(),
             turn: Arc::default(),

@@ -273,8 +273,8 @@ impl CaptureEngine {
         let (task, columns) = (state.task_ctx(), analyses::input(&access.schema())?);
         let resolves = pass.keeps_parts || pass.kinds.iter().any(|kind| kind.resolves());
         let index = if resolves { self.index().await? } else { Arc::default() };
-        if pass.kinds.contains(&AnalysisKind::SharedConflicts) {
-            self.read_barriers(state).await?;
+        if pass.kinds.iter().any(|kind| kind.reads_code()) {
+            self.read_code(state).await?;
         }
         let filter = AnalysisScan::new(pass.filters, &index).predicate(&access.schema())?;
         let of = |kinds: &[AnalysisKind]| JoinedAnalyses::new(self, kinds, pass.filters, &index, room(&task));

@@ -121,6 +121,11 @@ impl LiveSet {
         }
     }
 
+    /// True if some of the ranges overlap.
+    pub fn has_overlaps(&self) -> bool {
+        self.flat.is_some()
+    }
+
     fn rebuild(&mut self, lives: &MemoryLives, begun_lives: usize, time: u64) {
         self.live.clear();
         let begun = lives.by_begin[..begun_lives].iter();

@@ -59,6 +59,19 @@ impl WarpRequest<'_> {
         })
     }
 
+    /// True if the bytes of an access, a power of two, divide the address of each lane.
+    pub fn is_aligned(&self) -> bool {
+        let distances = match self.lanes {
+            ActiveLanes::Regular(stride) if self.lane_mask.count_ones() > 1 => stride.unsigned_abs().into(),
+            ActiveLanes::Regular(_) => 0,
+            ActiveLanes::Irregular(offsets, shift) => {
+                let all = offsets.iter().fold(0, |all, offset| all | offset);
+                u64::from(all).checked_shl(shift.into()).unwrap_or(0)
+            }
+        };
+        !self.access_bytes.is_power_of_two() || (self.address | distances) & (self.access_bytes - 1) == 0
+    }
+
     /// Memory touched by all lanes.
     pub fn touched(&self) -> TouchedMemory {
         match self.lanes {

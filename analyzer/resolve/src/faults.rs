@@ -49,6 +49,9 @@ pub struct FaultTables {
     pub launch_parameter: RecordBatch,
 }
 
+/// By function and pc of an access: offsets of the pointers among the kernel's parameters from which its address is computed.
+pub type CodePointers = HashMap<(u64, u32), Vec<u32>>;
+
 /// Facts of a capture that decide whether an access is a defect.
 #[derive(Debug, Default)]
 pub struct FaultFacts {
@@ -130,8 +133,12 @@ pub enum AddressDefect {
     OutsideStorage,
     /// In the storage of a tensor that the kernel was given, and in no such tensor.
     OutsideView,
+    /// In live memory behind that of the pointer from which the address is computed.
+    OtherMemory,
     /// In memory that was freed before the launch.
     AfterFree,
+    /// At an address that its bytes do not divide: the GPU ends the launch.
+    Misaligned,
 }
 
 impl AddressDefect {
@@ -141,7 +148,9 @@ impl AddressDefect {
             Self::OutsideAllocation => "outside every allocation",
             Self::OutsideStorage => "outside every tensor",
             Self::OutsideView => "outside the view",
+            Self::OtherMemory => "in other memory",
             Self::AfterFree => "after free",
+            Self::Misaligned => "misaligned",
         }
     }
 }
@@ -170,7 +179,17 @@ pub struct FaultSearch {
     is_captured: bool,
     /// Per storage, the views that the launch was given.
     given: HashMap<u32, Vec<u32>>,
+    /// By offset among the parameters: the memory that a pointer leads to.
+    pointed: HashMap<u32, Option<PointedMemory>>,
     judged: u32,
+}
+
+/// Memory that a pointer among the parameters leads to.
+#[derive(Clone, Copy, Debug)]
+struct PointedMemory {
+    target: AddressTarget,
+    /// Its last byte.
+    last: u64,
 }
 
 impl FaultSearch {
@@ -183,6 +202,7 @@ impl FaultSearch {
             is_triton: false,
             is_captured: false,
             given: HashMap::new(),
+            pointed: HashMap::new(),
             judged: 0,
         }
     }
@@ -204,34 +224,32 @@ impl FaultSearch {
         let op = launch.and_then(|launch| launch.op);
         self.is_triton = op.is_some_and(|op| self.facts.is_triton.get(op as usize) == Some(&true));
         self.given.clear();
+        self.pointed.clear();
         self.judged = 0;
     }
 
-    /// The wrong accesses of a warp request.
-    pub fn find(&mut self, request: &WarpRequest<'_>, found: &mut Vec<FaultShare>) {
+    /// The wrong accesses of a warp request, whose address is computed from some pointers among the parameters.
+    pub fn find(&mut self, request: &WarpRequest<'_>, pointers: &[u32], found: &mut Vec<FaultShare>) {
         found.clear();
         if self.is_captured || request.access_bytes == 0 {
             return;
         }
-        if let Some(target) = self.resolver.whole(request.address, request.span_bytes)
+        let (pointed, is_aligned) = (self.pointed(pointers), request.is_aligned());
+        let past = request.address.saturating_add(request.span_bytes);
+        if is_aligned
+            && pointed.is_none_or(|pointed| past <= pointed.last)
+            && let Some(target) = self.resolver.whole(request.address, request.span_bytes)
             && self.is_right(target)
         {
             return;
         }
         for (lane, address) in request.addresses() {
-            let mut bytes = address..address.saturating_add(request.access_bytes);
-            let wrong = bytes.find_map(|byte| {
-                let target = self.resolver.target(byte);
-                if self.is_right(target) {
-                    return None;
-                }
-                self.judged += 1;
-                if self.judged > MAX_JUDGED {
-                    return None;
-                }
-                let (defect, target) = self.judge(byte, target)?;
-                Some((defect, target, byte))
-            });
+            let wrong = if is_aligned || address.is_multiple_of(request.access_bytes) {
+                let mut bytes = address..address.saturating_add(request.access_bytes);
+                bytes.find_map(|byte| self.wrong_byte(byte, pointed, pointers.is_empty()))
+            } else {
+                Some((AddressDefect::Misaligned, self.resolver.target(address), address))
+            };
             let Some((defect, target, byte)) = wrong else { continue };
             let same = |share: &&mut FaultShare| share.defect == defect && share.target == target;
             match found.iter_mut().find(same) {
@@ -239,6 +257,60 @@ impl FaultSearch {
                 None => found.push(FaultShare { defect, target, lane_mask: 1 << lane, address: byte }),
             }
         }
+    }
+
+    /// The defect of an access to a byte, the memory that was meant, and the byte.
+    fn wrong_byte(
+        &mut self,
+        byte: u64,
+        pointed: Option<PointedMemory>,
+        is_loaded: bool,
+    ) -> Option<(AddressDefect, AddressTarget, u64)> {
+        let target = self.resolver.target(byte);
+        let is_other = matches!(target, AddressTarget::Unknown) || self.is_known(target);
+        let behind = pointed.filter(|pointed| byte > pointed.last && is_other);
+        if behind.is_none() && self.is_right(target) {
+            return None;
+        }
+        self.judged += 1;
+        if self.judged > MAX_JUDGED {
+            return None;
+        }
+        let (defect, target) = match behind {
+            Some(pointed) if target == AddressTarget::Unknown => {
+                (AddressDefect::OutsideAllocation, pointed.target)
+            }
+            Some(pointed) => (AddressDefect::OtherMemory, pointed.target),
+            None => self.judge(byte, target, is_loaded)?,
+        };
+        Some((defect, target, byte))
+    }
+
+    /// The memory behind whose end an address that is computed from some pointers is wrong. Only if there is one: a second may
+    /// be a distance to other memory.
+    fn pointed(&mut self, pointers: &[u32]) -> Option<PointedMemory> {
+        let [offset] = *pointers else { return None };
+        if let Some(known) = self.pointed.get(&offset) {
+            return *known;
+        }
+        let word = self.words().get(offset as usize / parameters::WORD_BYTES).copied();
+        let pointed = word.and_then(|word| {
+            let target = self.resolver.target(word);
+            let is_clear = self.is_known(target) && !self.resolver.has_overlaps();
+            let (_, last) = self.resolver.block(word).filter(|_| is_clear)?;
+            Some(PointedMemory { target, last })
+        });
+        self.pointed.insert(offset, pointed);
+        pointed
+    }
+
+    /// True for memory that its allocator reported as a whole: a storage, or an allocation of no framework.
+    fn is_known(&self, target: AddressTarget) -> bool {
+        let object = match target {
+            AddressTarget::Allocation(allocation) => Some(MemoryObject::Allocation(allocation)),
+            target => self.resolver.storage(target).map(MemoryObject::Storage),
+        };
+        object.is_some_and(|object| self.facts.knows_writers(object))
     }
 
     /// True if accesses to a target cannot be wrong.
@@ -297,8 +369,14 @@ impl FaultSearch {
         self.kernel_id.map_or(&[], |kernel_id| self.facts.words(kernel_id))
     }
 
-    /// The defect of an address outside of what the launch may access. None if the capture does not prove one.
-    fn judge(&mut self, address: u64, target: AddressTarget) -> Option<(AddressDefect, AddressTarget)> {
+    /// The defect of an address outside of what the launch may access, which may be loaded from memory. None if the capture
+    /// does not prove one.
+    fn judge(
+        &mut self,
+        address: u64,
+        target: AddressTarget,
+        is_loaded: bool,
+    ) -> Option<(AddressDefect, AddressTarget)> {
         match target {
             AddressTarget::Tensor(_) | AddressTarget::Storage(_) => {
                 let storage = self.resolver.storage(target)?;
@@ -311,7 +389,9 @@ impl FaultSearch {
                 Some((AddressDefect::OutsideView, AddressTarget::Tensor(*nearest)))
             }
             AddressTarget::Allocation(allocation) => {
-                if let Some(storage) = self.freed(address, |run| (&run.storages, &run.storage_rows)) {
+                if let Some(storage) =
+                    self.freed(address, is_loaded, |run| (&run.storages, &run.storage_rows))
+                {
                     return Some((AddressDefect::AfterFree, AddressTarget::Storage(storage)));
                 }
                 let (low, high) = self.block_of(allocation)?;
@@ -320,8 +400,10 @@ impl FaultSearch {
                 Some((AddressDefect::OutsideStorage, meant))
             }
             AddressTarget::Unknown => {
-                if let Some(allocation) = self.freed(address, |run| (&run.allocations, &run.allocation_rows))
-                {
+                // Elsewhere may be memory that no instrument reports.
+                let is_loaded = is_loaded && self.resolver.has_neighbour(address, CHUNK_BYTES);
+                let freed = self.freed(address, is_loaded, |run| (&run.allocations, &run.allocation_rows));
+                if let Some(allocation) = freed {
                     return Some((AddressDefect::AfterFree, AddressTarget::Allocation(allocation)));
                 }
                 let around = (address.saturating_sub(MAX_DISTANCE), address.saturating_add(MAX_DISTANCE));
@@ -353,10 +435,11 @@ impl FaultSearch {
         (!matches!(target, AddressTarget::Unknown | AddressTarget::NotGlobal)).then_some((target, nearest))
     }
 
-    /// The memory at an address that was freed last before the launch, if a parameter points to it.
+    /// The memory at an address that was freed last before the launch, if a parameter points to it or the pointer was loaded.
     fn freed<'a>(
         &'a self,
         address: u64,
+        is_loaded: bool,
         of: impl Fn(&'a RunLives) -> (&'a MemoryLives, &'a Vec<u32>),
     ) -> Option<u32> {
         let launch = self.resolver.launch()?;
@@ -365,7 +448,7 @@ impl FaultSearch {
         let is_meant = |life: &MemoryLife| {
             life.dead <= launch.alive_at
                 && (life.low..life.high).contains(&address)
-                && words.iter().any(|word| (life.low..life.high).contains(word))
+                && (is_loaded || words.iter().any(|word| (life.low..life.high).contains(word)))
         };
         let freed = (0..).zip(rows).filter(|(life, _)| is_meant(lives.get(*life)));
         freed.max_by_key(|(life, _)| (lives.get(*life).dead, *life)).map(|(_, row)| *row)

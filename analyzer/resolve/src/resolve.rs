@@ -238,6 +238,25 @@ impl AddressResolver {
         Some((piece.low, piece.high))
     }
 
+    /// True if storages or allocations overlap at the current launch: an address is of several.
+    pub fn has_overlaps(&self) -> bool {
+        let live = if self.is_in_capture { &self.live_in_capture } else { &self.live };
+        let live = self.launch.and_then(|launch| live.get(launch.run));
+        live.is_some_and(|(storages, allocations)| storages.has_overlaps() || allocations.has_overlaps())
+    }
+
+    /// True if a live allocation of the driver lies in the same one of the chunks of addresses that the driver maps at once.
+    pub fn has_neighbour(&self, address: u64, chunk_bytes: u64) -> bool {
+        let Some(launch) = self.launch else { return false };
+        let live = if self.is_in_capture { &self.live_in_capture } else { &self.live };
+        let Some((_, allocations)) = live.get(launch.run) else { return false };
+        let chunk = address / chunk_bytes;
+        allocations.find(address).map_or_else(
+            |gap| gap.low.saturating_sub(1) / chunk_bytes == chunk || gap.high / chunk_bytes == chunk,
+            |_| true,
+        )
+    }
+
     /// The identities of a target: storage, tensor, allocation.
     pub fn ids(index: &TensorIndex, target: AddressTarget) -> (Option<u64>, Option<u64>, Option<u64>) {
         match target {

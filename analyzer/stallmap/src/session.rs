@@ -540,7 +540,7 @@ fn derived_tables(
     let table = |name: &str| tables.get(name).cloned();
     let mut derived = Vec::new();
     if let Some(engine) = CaptureEngine::new(table).map(Arc::new) {
-        engine.set_code(Arc::new(stallmap_code::table::barrier_steps(code)));
+        engine.set_code(stallmap_code::table::access_facts(code));
         derived.extend(engine.tables());
     }
     derived.extend(stallmap_code::table::tables(code));

@@ -20,7 +20,8 @@ stallmap_schema::tables! {
         /// Memory space.
         space: OpenWord,
         /// outside every allocation, outside every tensor (in an allocation that a framework divides), outside the view
-        /// (in the storage of a tensor that the kernel was given), after free.
+        /// (in the storage of a tensor that the kernel was given), in other memory (behind that of the pointer from which the
+        /// address is computed), after free, misaligned (at an address that its bytes do not divide).
         defect: OpenWord,
         /// The storage that was meant: the parameter nearest to the address points to it. After free, the freed one.
         storage_id: Option<StorageId> => "storage"."storage_id",

@@ -9,6 +9,7 @@ use crate::copies::SectionCopies;
 use crate::definitions::RegisterWrites;
 use crate::fills::{ReadContents, shared_fills};
 use crate::graph::FlowGraph;
+use crate::pointers::access_pointers;
 use crate::slice::producers;
 use crate::value::ValueQuery;
 use crate::work::{AnalysisBudget, TooMuchWork};
@@ -31,6 +32,8 @@ pub struct SectionAnalysis {
     /// Bulk copies whose address in device memory, and tensor-map copies whose tensor map's content, was followed back to
     /// kernel parameters, by offset.
     pub pointers: Vec<CopyPointer>,
+    /// Accesses to device memory whose address is the sum of a kernel parameter that may be a pointer and of other things.
+    pub accesses: Vec<AccessPointer>,
     /// Signals of warps that others wait for, by offset.
     pub signals: Vec<BarrierSignal>,
     /// Content of the shared memory that instructions read, by (read, fill).
@@ -188,6 +191,15 @@ pub struct CopyPointer {
     pub axes: Option<GridAxes>,
 }
 
+/// An access to device memory and a pointer among the kernel's parameters that is a term of its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AccessPointer {
+    /// The instruction's offset.
+    pub offset: u32,
+    /// The pointer's offset among the kernel's parameters, bytes. It may be another word of eight bytes that is added.
+    pub parameter_offset: u32,
+}
+
 /// An instruction by which a warp arrives at an mbarrier that others wait for, and the work before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BarrierSignal {
@@ -248,6 +260,7 @@ pub fn analyze(code: &[u8], section: &CodeSection, sm: Sm) -> Result<SectionAnal
         blocks: blocks(&flow),
         tensor_maps: copies.tensor_maps(section),
         pointers: copies.pointers(section),
+        accesses: access_pointers(&instructions, section, &flow, &definitions, sm),
         signals: copies.signals(),
         fills,
         fill_stores,

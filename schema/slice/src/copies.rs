@@ -155,23 +155,26 @@ impl SectionCopies {
 
     /// Bulk copies with the words among the kernel's parameters that may be their pointers.
     pub(crate) fn pointers(&self, section: &CodeSection) -> Vec<CopyPointer> {
-        let Some(parameters) = section.parameters_offset else { return Vec::new() };
-        let pointer = |word: &u32| {
-            let candidate = word.checked_sub(parameters)?;
-            let has_pointer = section.parameters.iter().any(|parameter| {
-                candidate >= parameter.offset
-                    && candidate + POINTER_BYTES <= parameter.offset + parameter.bytes
-                    && candidate.is_multiple_of(POINTER_BYTES)
-            });
-            has_pointer.then_some(candidate)
-        };
         let uses = self.pointers.iter().flat_map(|(index, words)| {
             let axes = self.axes.get(index).copied();
             let used = move |parameter_offset| CopyPointer { offset: offset(*index), parameter_offset, axes };
-            words.iter().filter_map(pointer).map(used)
+            pointer_parameters(words, section).map(used)
         });
         uses.collect()
     }
+}
+
+/// The pointers among the kernel's parameters that words of constant bank 0 may be, by their offsets.
+pub(crate) fn pointer_parameters(words: &BTreeSet<u32>, section: &CodeSection) -> impl Iterator<Item = u32> {
+    words.iter().filter_map(move |word| {
+        let candidate = word.checked_sub(section.parameters_offset?)?;
+        let has_pointer = section.parameters.iter().any(|parameter| {
+            candidate >= parameter.offset
+                && candidate + POINTER_BYTES <= parameter.offset + parameter.bytes
+                && candidate.is_multiple_of(POINTER_BYTES)
+        });
+        has_pointer.then_some(candidate)
+    })
 }
 
 /// The memory that a copy reads.

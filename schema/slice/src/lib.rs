@@ -18,6 +18,7 @@ mod descriptors;
 mod fills;
 mod loops;
 mod mbarrier;
+mod pointers;
 mod scoreboard;
 mod signals;
 mod slice;

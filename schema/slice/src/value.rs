@@ -106,6 +106,17 @@ impl BasedConstant {
     }
 }
 
+/// Terms of a value that one instruction computes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BaseTerms {
+    /// Registers, each before the instruction that adds it.
+    pub(crate) registers: Vec<RegisterDefinition>,
+    /// Offsets of words of constant bank 0.
+    pub(crate) words: BTreeSet<u32>,
+    /// True if one of the terms is the value. Else it is their sum, with other terms.
+    pub(crate) is_choice: bool,
+}
+
 /// Asks for the values of registers before instructions.
 pub(crate) struct ValueQuery<'a> {
     instructions: &'a [SassInstruction],
@@ -273,6 +284,37 @@ impl<'a> ValueQuery<'a> {
     /// The registers, before the instructions that keep them on the stack, of which an instruction takes one back.
     pub(crate) fn saved(&self, index: usize, register: Register) -> Vec<(usize, Register)> {
         self.stack.saved(&self.instructions[index], register).to_vec()
+    }
+
+    /// Terms of a register's value before an instruction, by each instruction that may have put it there.
+    pub(crate) fn base_terms(
+        &mut self,
+        (index, register): RegisterDefinition,
+    ) -> Result<Vec<BaseTerms>, TooMuchWork> {
+        let mut all = Vec::new();
+        for definition in self.definitions(index, register)?.iter() {
+            self.work.spend(1)?;
+            let mut terms = BaseTerms::default();
+            if let Some(definition) = *definition {
+                let result =
+                    ResultExpression::for_register(&self.instructions[definition], register, self.sm);
+                terms.is_choice = matches!(result, ResultExpression::Either(_));
+                for operand in result.parts() {
+                    match operand {
+                        ExpressionOperand::Register(register) => terms.registers.push((definition, register)),
+                        ExpressionOperand::Value(BasedConstant {
+                            base: ConstantBase::Bank { bank: 0, offset },
+                            ..
+                        }) => {
+                            terms.words.insert(offset);
+                        }
+                        ExpressionOperand::Value(_) | ExpressionOperand::Product => {}
+                    }
+                }
+            }
+            all.push(terms);
+        }
+        Ok(all)
     }
 
     fn ask(

@@ -70,6 +70,26 @@ fn the_first_of_an_array_of_tensor_maps_stands_for_all() {
     check_maps(&program.replace("SHL6", "SHL3"), &[]);
 }
 
+/// Accesses with the pointers from which their addresses are computed, by line and place among the parameters.
+#[track_caller]
+fn check_accesses(program: &str, expected: &[(u32, u32)]) {
+    let accesses: Vec<(u32, u32)> =
+        run(program).accesses.iter().map(|found| (found.offset / 16, found.parameter_offset)).collect();
+    assert_eq!(accesses, expected);
+}
+
+#[test]
+fn an_address_is_computed_from_the_pointer_that_all_paths_have() {
+    check_accesses("LDC.64 R2 c536\n S2R R5\n ADD R6 R2 R5\n LDG R4 R6\n EXIT", &[(3, 8)]);
+    // The second pointer is loaded from memory, in the other program on one path.
+    check_accesses("LDC.64 R2 c528\n LDG R4 R2\n LDG R6 R4\n EXIT", &[(1, 0)]);
+    check_accesses("LDC.64 R2 c528\n @P1 LDG R2 R2\n LDG R4 R2\n EXIT", &[(1, 0)]);
+    // A loop goes on from where it starts.
+    check_accesses("LDC.64 R2 c528\n LDG R4 R2\n ADDI R2 R2 #4\n @P1 BRA >1\n EXIT", &[(1, 0)]);
+    // A number of four bytes that ends behind the parameters is none.
+    check_accesses("LDC.64 R2 c588\n LDG R4 R2\n EXIT", &[]);
+}
+
 /// Signals with the work before them, by line.
 #[track_caller]
 fn check_signals(program: &str, expected: &[(u32, &[u32])]) {

@@ -68,6 +68,8 @@ SELECT
     WHEN 'uninitialized_read' THEN 'Write it before it is read (zeros instead of empty), or do not read what was not written.'
     WHEN 'block_race' THEN 'Let one block own each element, update by atomics, or split the kernel in two.'
     WHEN 'reused_memory' THEN 'Call record_stream on the tensor for the other stream, or let the stream that frees it wait for that stream.'
+    WHEN 'alignment_fault' THEN 'Align the pointer and the stride to the access, or access smaller elements.'
+    WHEN 'wide_view' THEN 'Check sizes, strides and offset: as_strided is bounded by the storage, not by the tensor.'
     WHEN 'shared_race' THEN 'Put a barrier of the block (__syncthreads) between the two accesses.'
     ELSE 'Copy through other memory, or in parts that do not overlap.'
   END,

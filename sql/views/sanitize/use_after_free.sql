@@ -1,7 +1,7 @@
 -- Accesses of one instruction of one launch to memory that was freed before the launch.
 --
 -- The memory is freed by the driver, or by the framework's allocator and not allocated again. A pointer among the
--- launch's parameters leads to it. Memory that the allocator has handed to another tensor is that tensor's: an access
+-- launch's parameters leads to it, or the kernel reads the pointer from memory. Memory that the allocator has handed to another tensor is that tensor's: an access
 -- through an old pointer is not found.
 CREATE VIEW use_after_free (
   -- The launch.

@@ -1,8 +1,7 @@
 -- Wrong accesses of one kind, by one instruction (or two) of one launch, to one piece of memory, with an example.
 --
 -- defect: out_of_bounds, use_after_free, uninitialized_read, block_race, shared_race, overlapping_copy,
--- reused_memory. Each has a view of
--- its name, with its rule and more columns. What could be decided: `wrong_access_coverage`.
+-- reused_memory, wide_view, alignment_fault. Each has a view of its name, with its rule and more columns. What could be decided: `wrong_access_coverage`.
 CREATE VIEW wrong_access (
   -- The kind of defect.
   defect,
@@ -105,3 +104,19 @@ SELECT
     || ' on stream ' || CAST(other_stream_id AS VARCHAR) || ' had its memory as ' || coalesce(other_object, 'other memory')
     || coalesce(' (' || other_type || ')', '') || coalesce(', allocated at ' || other_born_at, '')
 FROM reused_memory
+UNION ALL
+SELECT
+  'wide_view', NULL, NULL, NULL, NULL, NULL, NULL, storage_id, base_tensor_id, NULL, object, type, element, byte_offset, byte_count,
+  NULL, NULL, NULL, line, op,
+  'a view (' || view_type || ') reaches ' || CAST(byte_count AS VARCHAR) || ' bytes outside of ' || coalesce(object, 'its tensor')
+    || coalesce(' (' || type || ')', '') || ', to element ' || element
+FROM wide_view
+UNION ALL
+SELECT
+  'alignment_fault', kernel_id, function_id, pc, source_line, call_path, NULL, storage_id, tensor_id, allocation_id, object, type,
+  element, byte_offset, CAST(lane_count AS BIGINT), block, warp, lane_mask, line, op,
+  CAST(lane_count AS VARCHAR) || ' ' || kind || CASE WHEN lane_count = 1 THEN '' ELSE 's' END
+    || coalesce(' of ' || CAST(access_bytes AS VARCHAR) || ' bytes', '') || ' at addresses that are not a multiple, the lowest at '
+    || coalesce('element ' || element, 'byte ' || CAST(byte_offset AS VARCHAR), 'a byte') || ' of ' || coalesce(object, 'unknown memory')
+    || coalesce(' (' || type || ')', '')
+FROM alignment_fault

@@ -160,3 +160,43 @@ async fn copies_are_misaligned_by_the_distance_of_their_ends() {
         assert_eq!(common, expected.map(Some).into_iter().collect::<Vec<_>>(), "{bytes}");
     }
 }
+
+#[tokio::test]
+async fn an_access_behind_the_memory_of_its_pointer_is_out_of_bounds() {
+    // The allocation is two: the second half is another's.
+    let halves = "SELECT * REPLACE (CASE WHEN allocation_id = 2 THEN 512 ELSE size_bytes END AS size_bytes) FROM device_allocation \
+                  UNION ALL SELECT * REPLACE (99 AS allocation_id, address + 512 AS address, 488 AS size_bytes) \
+                  FROM device_allocation WHERE allocation_id = 2";
+    let found =
+        "SELECT kernel_id, defect, allocation_id, byte_offset, lane_count, source_line FROM out_of_bounds";
+    let expected = format!(
+        "0 | in other memory | 2 | 512 | 122 | sanitize_truth.cu:{}",
+        marks("sanitize_truth.cu", "// at: ")["late_write"]
+    );
+    assert_eq!(crafted("sanitize/right", &[("device_allocation", halves)], found).await, [expected]);
+}
+
+#[tokio::test]
+async fn an_access_at_an_address_that_its_bytes_do_not_divide_is_misaligned() {
+    let moved = "SELECT * REPLACE (CASE WHEN kernel_id = 0 THEN address + 2 ELSE address END AS address) FROM memory_access";
+    let found = "SELECT defect, kernel_id, byte_offset, count, fact FROM wrong_access";
+    let expected = "alignment_fault | 0 | 2 | 250 | 250 writes of 4 bytes at addresses that are not a multiple, \
+                    the lowest at byte 2 of allocation 2 (1000 bytes)";
+    assert_eq!(crafted("sanitize/right", &[("memory_access", moved)], found).await, [expected]);
+}
+
+#[tokio::test]
+async fn a_view_that_reaches_outside_of_its_tensor_is_wide() {
+    // The slices of the program, as if they were the base tensors.
+    let op = "SELECT * REPLACE (replace(name, 'aten::slice', 'aten::as_strided') AS name) FROM op";
+    let tensors = "SELECT t.* REPLACE (CASE WHEN o.name NOT LIKE 'aten::slice%' THEN t.direction \
+                   WHEN t.direction = 'in' THEN 'out' ELSE 'in' END AS direction) \
+                   FROM op_tensor t JOIN op o ON o.op_id = t.op_id";
+    let found = "SELECT regexp_replace(line, ' .*$', ''), type, view_type, element, byte_offset, byte_count FROM wide_view ORDER BY line";
+    let expected = [
+        "sanitize_truth.py:140 | float32 32x64 strides 128,1 | float32 32x128 | [31, 64] | 16128 | 256",
+        "sanitize_truth.py:147 | float32 10x64 | float32 64x64 | [-10, 0] | -2560 | 13824",
+        "sanitize_truth.py:154 | float32 70x64 | float32 80x64 | [70, 0] | 17920 | 2560",
+    ];
+    assert_eq!(crafted("sanitize/torch", &[("op", op), ("op_tensor", tensors)], found).await, expected);
+}

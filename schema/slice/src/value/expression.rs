@@ -46,6 +46,7 @@ impl ResultExpression {
         let place = register.index.wrapping_sub(instruction.word.byte(16));
         let Some(name) = instruction.mnemonic else { return Self::Unknown };
         match name {
+            "LDC" | "ULDC" | "LDCU" if is_indexed(instruction) => Self::Unknown,
             "LDC" | "ULDC" | "LDCU" => operands.constant_load(u32::from(place)),
             _ if place != 0 => Self::Unknown,
             "MOV" | "UMOV" => Self::sum([operands.second()]),
@@ -95,6 +96,11 @@ pub(super) fn moved(terms: &[SumTerm]) -> Option<(Register, i64)> {
         }
     }
     Some((source?, sum))
+}
+
+/// True if a load from a constant bank adds a register to its offset.
+fn is_indexed(load: &SassInstruction) -> bool {
+    load.reads.iter().any(|register| matches!(register.file, RegisterFile::General | RegisterFile::Uniform))
 }
 
 /// The source operands of an instruction, by its form.
