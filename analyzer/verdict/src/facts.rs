@@ -17,6 +17,8 @@ rows! {
         pub(super) started: Option<String>,
         pub(super) gpus: Option<String>,
         pub(super) ranks: u64,
+        pub(super) rank: Option<u64>,
+        pub(super) world_size: Option<u64>,
         pub(super) steps: u64,
         pub(super) step_launches: Option<f64>,
         pub(super) found_by: String,
@@ -138,6 +140,10 @@ impl RunFacts {
         pieces.extend(self.gpus.clone().filter(|gpus| !gpus.trim().is_empty()));
         if self.ranks > 1 {
             pieces.push(counted(self.ranks, "rank", "ranks"));
+        }
+        if let Some(rank) = self.rank {
+            let of = self.world_size.map(|ranks| format!(" of {ranks}")).unwrap_or_default();
+            pieces.push(format!("rank {rank}{of}"));
         }
         if self.steps > 0 {
             pieces.push(format!("{} {}", grouped(self.steps.into()), self.step_noun(self.steps)));

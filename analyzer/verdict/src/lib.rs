@@ -143,7 +143,8 @@ impl VerdictRows {
         let mut losses = answers.rows::<LossFacts>(report::LOSSES)?;
         // Launches without a bundle touch no number here.
         losses.sort_by_key(|loss| loss.kind == "bundle");
-        let shares = if tensor_share >= TENSORS_LEAST {
+        let are_copies = lines.iter().any(|row| row.kind == "copy");
+        let shares = if tensor_share >= TENSORS_LEAST && !are_copies {
             shares::by_tensor(&tensors, &reasons)
         } else {
             shares::by_line(&lines)

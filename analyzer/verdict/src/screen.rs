@@ -228,7 +228,8 @@ impl VerdictScreen<'_> {
 
 /// A share's label, type and place in one line. A label that is too long has several lines.
 fn texts(share: &SampleShare, script: &str, labels: usize, room: usize) -> Vec<String> {
-    if matches!(share.kind, ShareKind::Line | ShareKind::Module) && !share.detail.is_empty() {
+    let is_line = share.kind == ShareKind::Line && width(&place(&share.label)) <= room;
+    if (is_line || share.kind == ShareKind::Module) && !share.detail.is_empty() {
         let text = format!("{}  {}", place(&share.label), printable(&share.detail));
         return vec![shorten(&text, room, ShortenSide::End)];
     }

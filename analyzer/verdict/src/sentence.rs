@@ -38,7 +38,7 @@ pub(super) fn sentence(facts: &SentenceFacts<'_>) -> String {
             .and_then(allocated)
             .map_or_else(|| none.to_owned(), |memory| format!("{none} {memory}"));
     }
-    let rules = [waiting, unsampled, one_tensor, one_finding, memory];
+    let rules = [waiting, copying, unsampled, one_tensor, one_finding, memory];
     let cause = rules.iter().find_map(|rule| rule(facts)).unwrap_or_else(|| reason(facts));
     let step = match facts.phase {
         ProgramPhase::Steady => facts.phases.sentence(facts.run),
@@ -68,13 +68,15 @@ fn slow<'a>(facts: &SentenceFacts<'a>) -> Option<&'a FindingRow> {
     facts.findings.iter().find(|finding| !finding.is_wrong())
 }
 
+/// The steps are copies above all.
+fn copying(facts: &SentenceFacts<'_>) -> Option<String> {
+    facts.phases.copies()
+}
+
 /// A capture without samples: the costliest kernel.
 fn unsampled(facts: &SentenceFacts<'_>) -> Option<String> {
     if facts.run.samples.unwrap_or_default() > 0.0 {
         return None;
-    }
-    if let Some(copies) = facts.phases.copies() {
-        return Some(copies);
     }
     let most = costliest(facts.run);
     if facts.run.is_imported || facts.phases.idle_share.is_some() {
@@ -205,7 +207,7 @@ fn one_finding(facts: &SentenceFacts<'_>) -> Option<String> {
 
 /// Memory stalls are spread over tensors.
 fn memory(facts: &SentenceFacts<'_>) -> Option<String> {
-    let line = facts.lines.first().filter(|_| memory_share(facts) >= MEMORY)?;
+    let line = facts.lines.iter().find(|line| line.kind != "copy").filter(|_| memory_share(facts) >= MEMORY)?;
     let label = line.label.as_deref().map(place)?;
     let percent = line.share.unwrap_or_default() * 100.0;
     Some(format!("{} The costliest {} is {label} with {percent:.0} %.", memory_spread(facts), line.kind))

@@ -35,7 +35,7 @@ pub struct SampleShare {
     pub part: f64,
     /// Its name.
     pub label: String,
-    /// Type and shape of a tensor, text of a line, line of a module, or empty.
+    /// Type and shape of a tensor, text of a line, line of a module or kernel, or empty.
     pub detail: String,
     /// Location of the wait, or empty.
     pub place: String,
@@ -91,6 +91,7 @@ pub(super) fn by_line(lines: &[LineShare]) -> Vec<SampleShare> {
     let has = |kind: &str| lines.iter().any(|row| row.kind == kind);
     let (one, more) = match (has("module"), has("line")) {
         (true, _) => ("module or line", "modules and lines"),
+        (false, true) if has("kernel") => ("line or kernel", "lines and kernels"),
         (false, true) => ("line", "lines"),
         (false, false) => ("kernel", "kernels"),
     };
@@ -100,8 +101,11 @@ pub(super) fn by_line(lines: &[LineShare]) -> Vec<SampleShare> {
             return SampleShare::new(ShareKind::Other, row.share, format!("{} other {noun}", row.objects));
         };
         let text = row.text.clone().unwrap_or_default();
-        let (kind, detail) =
-            if row.kind == "module" { (ShareKind::Module, place(&text)) } else { (ShareKind::Line, text) };
+        let (kind, detail) = match row.kind.as_str() {
+            "module" => (ShareKind::Module, place(&text)),
+            "kernel" => (ShareKind::Line, place(&text)),
+            _ => (ShareKind::Line, text),
+        };
         SampleShare { detail, ..SampleShare::new(kind, row.share, label.clone()) }
     };
     with_percents(lines.iter().map(share).collect())

@@ -25,7 +25,7 @@ CREATE VIEW launch_context (
   -- The Python stack.
   pystates_hash,
   -- Its innermost line in the user's code. Without a stack, the range around the launch as `name (range)`, if it says more
-  -- than that a step or a compiled graph ran.
+  -- than that a step, an iteration or a compiled graph ran.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
@@ -53,7 +53,7 @@ SELECT
   coalesce(o.module_path, g.module_path),
   l.pystates_hash,
   coalesce(p.line, CASE WHEN o.kind = 'region' AND NOT regexp_like(o.name,
-    '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton') THEN o.name || ' (range)' END),
+    '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]*$') THEN o.name || ' (range)' END),
   q.line,
   r.rank,
   l.graph_id,
