@@ -74,6 +74,15 @@ rows! {
         pub(super) share: Option<f64>,
     }
 
+    /// A part of all sectors that requests touch: a tensor, or memory outside of tensors.
+    #[derive(Clone, Debug)]
+    pub(super) struct TouchedShare {
+        pub(super) tensor: String,
+        pub(super) shape: Option<String> as "type",
+        pub(super) born_at: Option<String>,
+        pub(super) share: Option<f64>,
+    }
+
     /// A stall reason.
     #[derive(Clone, Debug)]
     pub(super) struct ReasonFacts {

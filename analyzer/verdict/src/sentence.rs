@@ -27,6 +27,8 @@ pub(super) struct SentenceFacts<'a> {
     pub(super) reasons: &'a [ReasonFacts],
     pub(super) findings: &'a [FindingRow],
     pub(super) memory: Option<&'a AllocationFacts>,
+    /// True if shares are those of accesses.
+    pub(super) are_accesses: bool,
 }
 
 /// The verdict.
@@ -83,7 +85,11 @@ fn unsampled(facts: &SentenceFacts<'_>) -> Option<String> {
         // Its times are measured, and answer more than samples would.
         return Some(most.unwrap_or_default());
     }
-    let unknown = "The capture has no stall samples, so it does not show what the GPU waited for.";
+    let unknown = if facts.are_accesses {
+        "The capture has no stall samples and no times. Shares are of the 32-byte sectors that requests touch."
+    } else {
+        "The capture has no stall samples, so it does not show what the GPU waited for."
+    };
     Some(most.map_or_else(|| unknown.to_owned(), |most| format!("{most} {unknown}")))
 }
 

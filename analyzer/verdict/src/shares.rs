@@ -2,7 +2,7 @@
 
 use stallmap_console::output::number::bytes;
 
-use super::facts::{LineShare, ReasonFacts, TensorShare};
+use super::facts::{LineShare, ReasonFacts, TensorShare, TouchedShare};
 
 /// A file's name of more letters, without a separator, is a hash.
 const MIN_HASH: usize = 40;
@@ -72,6 +72,20 @@ pub(super) fn by_tensor(tensors: &[TensorShare], reasons: &[ReasonFacts]) -> Vec
         }
     };
     with_percents(tensors.iter().map(share).collect())
+}
+
+/// Shares of the sectors that requests touch, where nothing measured time.
+pub(super) fn by_accesses(touched: &[TouchedShare]) -> Vec<SampleShare> {
+    let share = |row: &TouchedShare| {
+        let kind =
+            if row.tensor.starts_with("other (") { ShareKind::OtherTensors } else { ShareKind::Tensor };
+        SampleShare {
+            detail: row.shape.as_deref().map(shape).unwrap_or_default(),
+            place: row.born_at.as_deref().map(place).unwrap_or_default(),
+            ..SampleShare::new(kind, row.share, row.tensor.clone())
+        }
+    };
+    with_percents(touched.iter().map(share).collect())
 }
 
 /// The noun of targets: a program without a framework has allocations.

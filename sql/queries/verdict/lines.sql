@@ -1,6 +1,6 @@
 -- Shares by line
 -- All samples of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
--- Without samples, or where copies and fills take longer than kernels, all time, with that of copies and fills. Kernels
+-- Without samples, or in steps whose copies and fills take longer than their kernels, all time, with that of copies. Kernels
 -- without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
 -- `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths with names are *. One with
 -- more than half of all and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy,
@@ -14,7 +14,9 @@ WITH moved AS (
   WHERE a.kind IN ('copy', 'fill') AND p.program_phase IN ($phases)
   GROUP BY 1
 ), taken AS (
-  SELECT c.*, sum(c.samples) OVER () AS all_samples, coalesce(sum(c.time_ns) OVER (), 0.0) < m.ns AS are_copies
+  SELECT
+    c.*, sum(c.samples) OVER () AS all_samples,
+    coalesce(sum(c.time_ns) OVER (), 0.0) < m.ns AND min(CASE WHEN p.program_phase = 'steady' THEN 1 ELSE 0 END) OVER () = 1 AS are_copies
   FROM sample_cost c
   JOIN launch_phase p ON p.kernel_id = c.kernel_id
   CROSS JOIN (SELECT coalesce(sum(ns), 0.0) AS ns FROM moved) m
@@ -25,21 +27,14 @@ WITH moved AS (
     sum(memory_samples) AS memory_samples
   FROM taken
   GROUP BY kernel_id
-), written AS (
-  -- A file of a compiler has a hash for its name, and no line that anyone wrote. The kernel says more.
-  SELECT
-    kernel_id, function_id, kernel, module_path,
-    CASE WHEN NOT regexp_like(coalesce(forward_line, line), '(^|/)c[a-z2-7]{40,}[.]py:')
-      THEN coalesce(forward_line, line) END AS place
-  FROM launch_context
 ), named AS (
   SELECT
-    l.place, coalesce(n.short_kernel, l.kernel, 'unknown kernel') AS kernel,
+    l.written_line AS place, coalesce(n.short_kernel, l.kernel, 'unknown kernel') AS kernel,
     CASE WHEN regexp_like(l.module_path, '[^0-9.]') THEN regexp_replace(l.module_path, '\b[0-9]+\b', '*', 'g')
       ELSE 'module ' || l.module_path END AS module,
     sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples
   FROM cost c
-  JOIN written l ON l.kernel_id = c.kernel_id
+  JOIN launch_context l ON l.kernel_id = c.kernel_id
   LEFT JOIN kernel_name n ON n.function_id = l.function_id
   GROUP BY 1, 2, 3
 ), weighed AS (

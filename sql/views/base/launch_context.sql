@@ -25,7 +25,7 @@ CREATE VIEW launch_context (
   -- The Python stack.
   pystates_hash,
   -- Its innermost line in the user's code. Without a stack, the range around the launch as `name (range)`, if it says more
-  -- than that a step, an iteration or a compiled graph ran.
+  -- than that a step or a compiled graph ran.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
@@ -37,32 +37,28 @@ CREATE VIEW launch_context (
   -- Index of the launch of that graph, from 0.
   graph_launch,
   -- Its node in that graph.
-  graph_node
+  graph_node,
+  -- `forward_line`, else `line`, where it says more than the kernel. Null for the range of a step, which is around
+  -- everything, and in a file that a compiler wrote, with a hash for its name.
+  written_line
 ) AS
+WITH context AS (
+  SELECT
+    l.kernel_id, l.run_id, l.ordinal, l.device_id, l.function_id, f.demangled_name, l.op_id, o.name, o.phase, o.step,
+    coalesce(o.module_path, g.module_path) AS module_path, l.pystates_hash,
+    coalesce(p.line, CASE WHEN o.kind = 'region' AND NOT regexp_like(o.name,
+      '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton') THEN o.name || ' (range)' END) AS line,
+    q.line AS forward_line, r.rank, l.graph_id, l.graph_launch, l.graph_node
+  FROM launch l
+  LEFT JOIN run r ON r.run_id = l.run_id
+  LEFT JOIN function f ON f.function_id = l.function_id
+  LEFT JOIN op o ON o.op_id = l.op_id
+  LEFT JOIN op g ON g.op_id = o.forward_op_id
+  LEFT JOIN python_line p ON p.pystates_hash = l.pystates_hash
+  LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash
+)
 SELECT
-  l.kernel_id,
-  l.run_id,
-  l.ordinal,
-  l.device_id,
-  l.function_id,
-  f.demangled_name,
-  l.op_id,
-  o.name,
-  o.phase,
-  o.step,
-  coalesce(o.module_path, g.module_path),
-  l.pystates_hash,
-  coalesce(p.line, CASE WHEN o.kind = 'region' AND NOT regexp_like(o.name,
-    '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]*$') THEN o.name || ' (range)' END),
-  q.line,
-  r.rank,
-  l.graph_id,
-  l.graph_launch,
-  l.graph_node
-FROM launch l
-LEFT JOIN run r ON r.run_id = l.run_id
-LEFT JOIN function f ON f.function_id = l.function_id
-LEFT JOIN op o ON o.op_id = l.op_id
-LEFT JOIN op g ON g.op_id = o.forward_op_id
-LEFT JOIN python_line p ON p.pystates_hash = l.pystates_hash
-LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash
+  *,
+  CASE WHEN NOT regexp_like(coalesce(forward_line, line),
+    '(^|/)c[a-z2-7]{40,}[.]py:|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]$') THEN coalesce(forward_line, line) END
+FROM context
