@@ -128,8 +128,10 @@ impl VerdictScreen<'_> {
         // Instruments can lose the same.
         let losses: BTreeSet<String> = self.verdict.losses.iter().map(LossFacts::text).collect();
         let losses = losses.into_iter().map(|text| (true, text));
-        // The first loss and the number of further ones are there already.
-        let others = self.verdict.trust().into_iter().skip(self.verdict.losses.len().min(2));
+        // The first loss and the number of further ones are there already, or that there are none.
+        let lost = self.verdict.losses.iter().filter(|loss| !loss.is_wanted()).count().clamp(1, 2);
+        let known = if self.verdict.losses.is_empty() { 0 } else { lost };
+        let others = self.verdict.trust().into_iter().skip(known);
         let paint = |(is_loss, text): (bool, String)| {
             let (mark, role) = if is_loss { ("! ", TextRole::Warning) } else { ("", TextRole::Good) };
             let text = wrap(&format!("{mark}{}", printable(&text)), self.columns);
