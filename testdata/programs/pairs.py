@@ -219,20 +219,6 @@ class SoftmaxByHand(Piece):
         return torch.softmax(self.scores, 1)
 
 
-class DoublePrecision(Piece):
-    finding = "float64"
-
-    def __init__(self):
-        self.values = torch.rand(1 << 22, device="cuda")
-
-    def bad(self):
-        values = self.values.double()
-        return torch.erfinv(torch.sin(values))
-
-    def good(self):
-        return torch.erfinv(torch.sin(self.values))
-
-
 class ProductOfEachRow(Piece):
     finding = "small_kernels"
 
@@ -410,7 +396,7 @@ TORCH = [
     TransposedOperand, CopyForOneUse, LayoutAtItsSource, CastAtEachUse, CopyBeforeUse, FewRowsAtOnce, GradientOfIndex, GradientOfUnbind,
     SinglePrecision, ZerosToOverwrite,
 ]
-MORE = [SoftmaxByHand, DoublePrecision, ProductOfEachRow, TimesItsTranspose, SumsByIndex]
+MORE = [SoftmaxByHand, ProductOfEachRow, TimesItsTranspose, SumsByIndex]
 GROUPS = {
     "torch": lambda: TORCH,
     "triton": triton_pieces,

@@ -17,7 +17,7 @@ CREATE VIEW line_cost (
   -- GPU time, nanoseconds. See `launch_time`.
   time_ns,
   -- Place of `forward_line`, else of `line`, as in `line_place`. Join captures by it: edits elsewhere in a file move lines.
-  place
+  line_place
 ) AS
 WITH summed AS (
   SELECT
