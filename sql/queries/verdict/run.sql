@@ -32,7 +32,7 @@ SELECT
   r.program, r.arguments, CAST(date_trunc('second', to_timestamp_nanos(r.started_ns)) AS VARCHAR) AS started,
   (SELECT string_agg(name, ', ' ORDER BY name) FROM (SELECT DISTINCT name FROM device)) AS gpus,
   (SELECT count(DISTINCT rank) FROM run) AS ranks,
-  (SELECT CASE WHEN count(DISTINCT rank) = 1 AND coalesce(max(world_size), 2) > 1 THEN max(rank) END FROM run) AS rank,
+  (SELECT CASE WHEN count(DISTINCT rank) = 1 AND max(world_size) > 1 THEN max(rank) END FROM run) AS rank,
   (SELECT max(world_size) FROM run) AS world_size,
   coalesce(s.steps, 0) AS steps, CAST(s.launches AS DOUBLE) / nullif(s.steps, 0) AS step_launches,
   coalesce(s.found_by, 'none') AS found_by, s.confidence,

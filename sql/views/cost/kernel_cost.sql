@@ -16,7 +16,7 @@ CREATE VIEW kernel_cost (
   memory_share,
   -- GPU time, nanoseconds. See `launch_time`.
   time_ns,
-  -- Its short name, by `kernel_label`. That of `kernel_name` tells kernels of one label apart.
+  -- Its short name, by `kernel_label`. `kernel_name` has one that is unique.
   label
 ) AS
 WITH summed AS (

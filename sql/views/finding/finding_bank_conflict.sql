@@ -7,7 +7,7 @@
 --
 -- Time saved: a multiprocessor serves one wavefront per cycle. Wavefronts beyond the fewest take `conflict_ns`, up to the
 -- time that global memory leaves. From half of that, if it is a tenth of the launch or more, else from three tenths of the
--- stalls, to the larger of both and a tenth more, for warps that are kept from issuing. Source: the pairs of the book.
+-- stalls, to the larger of both and a tenth more, for warps that cannot issue. Source: the pairs of the book.
 CREATE VIEW finding_bank_conflict (
   -- The kind of inefficiency.
   finding,

@@ -18,7 +18,9 @@ impl Trace {
         Self { events: Vec::new(), host_us: 1_000, gpu_us: 1_000 }
     }
 
-    fn event(&mut self, cat: &str, name: &str, thread: u64, begin: u64, length: u64, args: &str) {
+    /// On thread 1, or, for work of the GPU, on stream 7.
+    fn event(&mut self, cat: &str, name: &str, begin: u64, length: u64, args: &str) {
+        let thread = if args.contains("\"stream\"") { 7 } else { 1 };
         self.events.push(format!(
             r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":1,"tid":{thread},"ts":{begin},"dur":{length},"args":{{{args}}}}}"#
         ));
@@ -27,10 +29,10 @@ impl Trace {
     /// A call of 5 us, and its work on the GPU. Returns the end of the work.
     fn work(&mut self, call: &str, cat: &str, name: &str, length: u64, args: &str) -> u64 {
         let number = self.events.len();
-        self.event("cuda_runtime", call, 1, self.host_us, 5, &format!(r#""correlation":{number}"#));
+        self.event("cuda_runtime", call, self.host_us, 5, &format!(r#""correlation":{number}"#));
         let begin = self.gpu_us.max(self.host_us + 5);
         let args = format!(r#""correlation":{number},"device":0,"stream":7,{args}"#);
-        self.event(cat, name, 7, begin, length, &args);
+        self.event(cat, name, begin, length, &args);
         self.host_us += 6;
         self.gpu_us = begin + length;
         self.gpu_us
@@ -44,7 +46,7 @@ impl Trace {
     fn copy(&mut self, direction: &str, length: u64, bytes: u64) {
         let name = format!("Memcpy {direction} (Pageable)");
         let end = self.work("cudaMemcpyAsync", "gpu_memcpy", &name, length, &format!(r#""bytes":{bytes}"#));
-        self.event("cuda_runtime", "cudaStreamSynchronize", 1, self.host_us, end - self.host_us + 1, "");
+        self.event("cuda_runtime", "cudaStreamSynchronize", self.host_us, end - self.host_us + 1, "");
         self.host_us = end + 2;
     }
 
@@ -94,7 +96,7 @@ fn a_wait_for_a_number_is_one_before_small_copies_and_launches() {
 fn steps_of_copies_have_bars_of_copies() {
     let place = CommandFolder::new();
     let mut trace = Trace::new();
-    for _ in 0..6 {
+    for _ in 0..10 {
         trace.copy("HtoD", 5_000, 64 << 20);
         trace.kernel("score", 100);
         trace.copy("DtoH", 30, 4096);
@@ -110,7 +112,7 @@ fn steps_of_copies_have_bars_of_copies() {
 fn a_line_that_drives_the_program_gives_way_to_its_kernels() {
     let place = CommandFolder::new();
     let mut trace = Trace::new();
-    trace.event("python_function", "cuda_graph.py(26): run", 1, 900, 90_000, "");
+    trace.event("python_function", "cuda_graph.py(26): run", 900, 90_000, "");
     for _ in 0..6 {
         for kernel in ["attention", "gemm", "norm", "gate", "gather"] {
             trace.kernel(kernel, 100);
