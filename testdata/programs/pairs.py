@@ -3,7 +3,8 @@
 pairs.py GROUP [--take PIECE] [--steps N]: steps of all pieces of a group, as they are or with the advice for one taken.
 pairs.py GROUP ... --time: the step as it is, and with each advice taken, in turns. Prints a JSON line for each, nanoseconds.
 
-Groups: torch (the GPU is busy), triton, activation, and graph, items, optimizer, input (the GPU waits for the host).
+Groups: torch and more (the GPU is busy), triton, activation, and graph, items, optimizer, input, select (the GPU waits for the
+host).
 """
 
 import argparse
@@ -204,6 +205,78 @@ class ZerosToOverwrite(Piece):
         return torch.sub(self.a, self.b, out=result)
 
 
+class SoftmaxByHand(Piece):
+    finding = "busy_memory"
+
+    def __init__(self):
+        self.scores = torch.rand(SIDE, SIDE, device="cuda")
+
+    def bad(self):
+        exponents = torch.exp(self.scores - self.scores.amax(1, keepdim=True))
+        return exponents / exponents.sum(1, keepdim=True)
+
+    def good(self):
+        return torch.softmax(self.scores, 1)
+
+
+class ProductOfEachRow(Piece):
+    finding = "small_kernels"
+
+    def __init__(self):
+        self.a, self.b = torch.rand(48, 64, 64, device="cuda"), torch.rand(48, 64, 64, device="cuda")
+
+    def bad(self):
+        return [torch.mm(a, b) for a, b in zip(self.a, self.b)]
+
+    def good(self):
+        return torch.bmm(self.a, self.b)
+
+
+class TimesItsTranspose(Piece):
+    finding = "uncoalesced_view"
+
+    def __init__(self):
+        self.values = torch.rand(SIDE, SIDE, device="cuda")
+        self.contiguous = self.values.t().contiguous()
+
+    def bad(self):
+        return torch.mul(self.values.t(), self.values)
+
+    def good(self):
+        return torch.mul(self.contiguous, self.values)
+
+
+class SumsByIndex(Piece):
+    finding = "atomic_wait"
+
+    def __init__(self):
+        self.values = torch.rand(1 << 20, device="cuda")
+        self.index = torch.zeros(1 << 20, dtype=torch.long, device="cuda")
+        self.sums = torch.zeros(64, device="cuda")
+
+    def bad(self):
+        return self.sums.index_add(0, self.index, self.values)
+
+    def good(self):
+        parts = self.values.view(64, -1).sum(1)
+        return self.sums.index_add(0, self.index[:64], parts)
+
+
+class SelectedRows(Piece):
+    """The number of selected rows goes to the host. The advice is to keep it on the GPU."""
+
+    finding = "cpu_bound"
+
+    def __init__(self):
+        self.rows = [torch.rand(4096, 64, device="cuda") for _ in range(12)]
+
+    def bad(self):
+        return [rows[rows[:, 0] > 0.5].sum() for rows in self.rows]
+
+    def good(self):
+        return [torch.where(rows[:, :1] > 0.5, rows, 0.0).sum() for rows in self.rows]
+
+
 class LaunchedLayers(Piece):
     """A network of small layers. The advice is a CUDA graph."""
 
@@ -323,6 +396,7 @@ TORCH = [
     TransposedOperand, CopyForOneUse, LayoutAtItsSource, CastAtEachUse, CopyBeforeUse, FewRowsAtOnce, GradientOfIndex, GradientOfUnbind,
     SinglePrecision, ZerosToOverwrite,
 ]
+MORE = [SoftmaxByHand, ProductOfEachRow, TimesItsTranspose, SumsByIndex]
 GROUPS = {
     "torch": lambda: TORCH,
     "triton": triton_pieces,
@@ -331,6 +405,8 @@ GROUPS = {
     "items": lambda: [ReadBetweenLayers],
     "optimizer": lambda: [LoopOverParameters],
     "input": lambda: [LateBatches],
+    "more": lambda: MORE,
+    "select": lambda: [SelectedRows],
 }
 
 

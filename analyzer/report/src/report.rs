@@ -12,7 +12,7 @@ use arrow::compute::filter_record_batch;
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
-use stallmap::library::queries::{CommandQuery, report as queries};
+use stallmap::library::queries::{CommandQuery, report as queries, top as rankings};
 use stallmap_console::answer::{
     SectionAnswer, answers, answers_of, for_program, prepare as prepare_views, rows,
 };
@@ -111,6 +111,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
     let is_asked_for = |section: CommandQuery| args.section.iter().any(|name| name == section.name);
     if is_brief {
         answers = without_coverage(answers)?;
+        runtime.block_on(with_accesses(&session, &mut answers, &top))?;
     }
     answers.retain(|answer| {
         answer.count() > 0 || !OPTIONAL.contains(&answer.section.name) || is_asked_for(answer.section)
@@ -194,6 +195,21 @@ fn wanted(names: &[String]) -> Outcome<Vec<CommandQuery>> {
         .into_iter()
         .filter(|section| names.is_empty() || names.iter().any(|name| name == section.name))
         .collect())
+}
+
+/// Tensors by their accesses, where no sample ranks one.
+async fn with_accesses(
+    session: &Session,
+    answers: &mut Vec<SectionAnswer>,
+    top: &[(&'static str, u64)],
+) -> Outcome<()> {
+    let Some(at) = answers.iter().position(|answer| answer.section == queries::TENSORS && answer.count() == 0)
+    else {
+        return Ok(());
+    };
+    let touched = answers_of(session, vec![(rankings::TOUCHED, rankings::TOUCHED.sql(top))]).await?;
+    answers.splice(at..=at, touched.into_iter().filter(|answer| answer.count() > 0));
+    Ok(())
 }
 
 /// Answers with the flaws of the coverage instead of all of it, if it has any.

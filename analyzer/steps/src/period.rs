@@ -16,6 +16,14 @@ const LONG_STEP: usize = 8;
 const MAX_BACK: usize = 1_024;
 /// The least part of the time, or of the launches, in steps.
 pub(crate) const MIN_COVERED: f64 = 0.3;
+/// The same for regular steps at the end of a program, behind a long set-up.
+const MIN_REGULAR_COVERED: f64 = 0.05;
+/// Fewer steps are not regular.
+const MIN_REGULAR_STEPS: usize = 4;
+/// Steps that end before this last part of the launches count less: set-up repeats kernels, too.
+const END_PART: usize = 10;
+/// Their weight.
+const EARLY_WEIGHT: f64 = 0.25;
 /// Cuts with less than this part of the best score give way to it.
 const MIN_SCORE: f64 = 0.8;
 /// Regular cuts have no larger part of steps that differ from the typical one at all.
@@ -44,6 +52,8 @@ struct JudgedCuts {
     irregular: f64,
     /// True if all stretches between the first and the last step are alike.
     is_clean: bool,
+    /// True if little follows the steps.
+    is_last: bool,
 }
 
 /// The repeated part of a sequence, if it has one.
@@ -76,7 +86,7 @@ pub(crate) fn steps(sequence: &LaunchSequence) -> Option<StepCuts> {
     let chosen = regular.or_else(noisy).or_else(rest)?;
     let cuts = chosen.cuts.clone();
     let (&begin, &end) = (cuts.first()?, cuts.last()?);
-    if end - begin < MIN_LAUNCHES || sequence.covered(begin, end) < MIN_COVERED {
+    if end - begin < MIN_LAUNCHES || sequence.covered(begin, end) < chosen.min_covered() {
         return None;
     }
     let alike = chosen.alike as f64;
@@ -123,13 +133,23 @@ impl JudgedCuts {
             .map(|(_, w)| w)
             .sum();
         let irregular = chosen.iter().filter(|apart| **apart > MAX_EQUAL).count() as f64;
+        let is_last = length - cuts.get(behind)? <= usual.max(length / END_PART);
+        let order = if is_last { 1.0 } else { EARLY_WEIGHT };
         Some(Self {
             cuts: cuts.get(first..=behind)?.to_vec(),
             alike,
-            score: weight * (usual.min(LONG_STEP) as f64 / LONG_STEP as f64),
+            score: weight * order * (usual.min(LONG_STEP) as f64 / LONG_STEP as f64),
             irregular: irregular / chosen.len() as f64,
             is_clean: alike == chosen.len(),
+            is_last,
         })
+    }
+
+    fn min_covered(&self) -> f64 {
+        let is_regular = self.irregular <= MAX_IRREGULAR && self.alike >= MIN_REGULAR_STEPS;
+        let launches = self.cuts.last().zip(self.cuts.first()).map_or(0, |(end, begin)| end - begin);
+        let is_long = launches >= self.alike * LONG_STEP;
+        if self.is_last && is_regular && is_long { MIN_REGULAR_COVERED } else { MIN_COVERED }
     }
 }
 

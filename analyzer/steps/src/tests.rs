@@ -104,6 +104,16 @@ fn set_up_precedes_the_steps() {
 }
 
 #[test]
+fn set_up_can_be_longer_than_all_steps() {
+    // Eight passes behind weights that take 94 % of the launches and of the time.
+    let mut kernels = vec![90; 12_000];
+    let begin = kernels.len();
+    kernels.extend(repeated(&pass(8), 8));
+    let found = cuts(kernels).unwrap();
+    assert_eq!((found[0], found.len()), (begin, 9));
+}
+
+#[test]
 fn a_step_with_other_kernels_is_a_step() {
     let plain = pass(6);
     let mut kernels = Vec::new();

@@ -17,6 +17,8 @@ rows! {
         pub(super) started: Option<String>,
         pub(super) gpus: Option<String>,
         pub(super) ranks: u64,
+        pub(super) rank: Option<u64>,
+        pub(super) world_size: Option<u64>,
         pub(super) steps: u64,
         pub(super) step_launches: Option<f64>,
         pub(super) found_by: String,
@@ -69,6 +71,15 @@ rows! {
         pub(super) label: Option<String>,
         pub(super) text: Option<String>,
         pub(super) objects: u64,
+        pub(super) share: Option<f64>,
+    }
+
+    /// A part of all sectors that requests touch: a tensor, or memory outside of tensors.
+    #[derive(Clone, Debug)]
+    pub(super) struct TouchedShare {
+        pub(super) tensor: String,
+        pub(super) shape: Option<String> as "type",
+        pub(super) born_at: Option<String>,
         pub(super) share: Option<f64>,
     }
 
@@ -138,6 +149,10 @@ impl RunFacts {
         pieces.extend(self.gpus.clone().filter(|gpus| !gpus.trim().is_empty()));
         if self.ranks > 1 {
             pieces.push(counted(self.ranks, "rank", "ranks"));
+        }
+        if let Some(rank) = self.rank {
+            let of = self.world_size.map(|ranks| format!(" of {ranks}")).unwrap_or_default();
+            pieces.push(format!("rank {rank}{of}"));
         }
         if self.steps > 0 {
             pieces.push(format!("{} {}", grouped(self.steps.into()), self.step_noun(self.steps)));
@@ -244,9 +259,8 @@ pub(super) fn trust(
     losses: &[LossFacts],
     attributed: Option<(f64, &str)>,
 ) -> Vec<(bool, String)> {
-    // What a trace of another tool never has is no loss of this one.
-    let losses: Vec<&LossFacts> =
-        losses.iter().filter(|loss| !run.is_imported || !loss.is_of_imports()).collect();
+    // What an option leaves out, or another tool never has, is no loss.
+    let losses: Vec<&LossFacts> = losses.iter().filter(|loss| !loss.is_wanted()).collect();
     let mut pieces: Vec<(bool, String)> = losses.iter().take(1).map(|loss| (true, loss.text())).collect();
     if losses.len() > 1 {
         pieces.push((true, counted(losses.len() as u64 - 1, "more loss", "more losses")));
@@ -254,9 +268,10 @@ pub(super) fn trust(
     if losses.is_empty() {
         pieces.push((false, "nothing lost".to_owned()));
     }
-    if run.is_imported && run.samples.unwrap_or_default() <= 0.0 {
-        pieces.push((false, "measured times, no stall samples".to_owned()));
-    } else if run.samples.is_some() && run.sampled_launches < run.launches {
+    if run.samples.unwrap_or_default() <= 0.0 {
+        let times = if run.timed_launches > 0 { "measured times, " } else { "" };
+        pieces.push((false, format!("{times}no stall samples")));
+    } else if run.sampled_launches < run.launches {
         let sampled = grouped(run.sampled_launches.into());
         pieces.push((true, format!("{sampled} of {} launches sampled", grouped(run.launches.into()))));
     }
@@ -278,8 +293,8 @@ pub(super) fn trust(
 }
 
 impl LossFacts {
-    /// True for data that other tools do not record, or did not this time.
-    fn is_of_imports(&self) -> bool {
+    /// True for data that an option left out, or that other tools do not record.
+    pub(super) fn is_wanted(&self) -> bool {
         self.reason.starts_with("not recorded: ") || self.reason.starts_with("not in the imported file: ")
     }
 

@@ -17,7 +17,7 @@ pub mod why;
 use std::path::Path;
 
 use arrow::array::RecordBatch;
-use stallmap::library::queries::{CommandQuery, report, verdict as queries};
+use stallmap::library::queries::{CommandQuery, report, top as rankings, verdict as queries};
 use stallmap::session::Session;
 use stallmap_console::answer::rows_of_all;
 use stallmap_console::args::filter::ProgramPhase;
@@ -29,7 +29,7 @@ use stallmap_console::output::{self, TableCanvas};
 use stallmap_console::row::QueryRow;
 
 pub use self::facts::FindingRow;
-use self::facts::{AllocationFacts, LineShare, LossFacts, ReasonFacts, RunFacts, TensorShare};
+use self::facts::{AllocationFacts, LineShare, LossFacts, ReasonFacts, RunFacts, TensorShare, TouchedShare};
 use self::phases::PhaseShares;
 pub use self::shares::{SampleShare, ShareKind};
 
@@ -122,6 +122,13 @@ async fn memory(session: &Session) -> Outcome<Option<AllocationFacts>> {
     Ok(answers.rows::<AllocationFacts>(queries::MEMORY)?.into_iter().next())
 }
 
+/// Tensors by their accesses.
+async fn touched(session: &Session) -> Outcome<Vec<TouchedShare>> {
+    let sql = vec![(rankings::TOUCHED, rankings::TOUCHED.sql(&[("$top", TENSORS)]))];
+    let answers = VerdictAnswers { rows: rows_of_all(session, &sql).await?, sql };
+    answers.rows::<TouchedShare>(rankings::TOUCHED)
+}
+
 impl VerdictRows {
     /// Queries a capture.
     pub async fn from_session(session: &Session) -> Outcome<Self> {
@@ -143,7 +150,11 @@ impl VerdictRows {
         let mut losses = answers.rows::<LossFacts>(report::LOSSES)?;
         // Launches without a bundle touch no number here.
         losses.sort_by_key(|loss| loss.kind == "bundle");
-        let shares = if tensor_share >= TENSORS_LEAST {
+        let are_copies = lines.iter().any(|row| row.kind == "copy");
+        let touched = if lines.iter().all(|row| row.share.is_none()) { touched(session).await? } else { vec![] };
+        let shares = if !touched.is_empty() {
+            shares::by_accesses(&touched)
+        } else if tensor_share >= TENSORS_LEAST && !are_copies {
             shares::by_tensor(&tensors, &reasons)
         } else {
             shares::by_line(&lines)
@@ -151,6 +162,7 @@ impl VerdictRows {
         let memory = if run.launches == 0 { memory(session).await? } else { None };
         let sentence = sentence::sentence(&sentence::SentenceFacts {
             memory: memory.as_ref(),
+            are_accesses: !touched.is_empty(),
             run: &run,
             phases: &phases,
             phase,

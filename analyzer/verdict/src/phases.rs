@@ -98,9 +98,12 @@ impl PhaseShares {
         let (bytes_moved, ns) =
             self.copy_bytes.zip(self.copy_ns).filter(|(_, ns)| copies > 0.0 && *ns > 0.0)?;
         let kind = self.copy_kind.as_deref().unwrap_or("memory").replace('_', " ");
-        let each = if self.steps > 0 { bytes_moved / self.steps as f64 } else { bytes_moved };
+        let (each, part) = match self.steps {
+            0 => (bytes_moved, "all"),
+            steps => (bytes_moved / steps as f64, "each"),
+        };
         Some(format!(
-            "Copies {kind} move {} in each, at {} per second.",
+            "Copies {kind} move {} in {part}, at {} per second.",
             bytes(each),
             bytes(bytes_moved * 1e9 / ns)
         ))

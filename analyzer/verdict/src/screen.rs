@@ -128,8 +128,10 @@ impl VerdictScreen<'_> {
         // Instruments can lose the same.
         let losses: BTreeSet<String> = self.verdict.losses.iter().map(LossFacts::text).collect();
         let losses = losses.into_iter().map(|text| (true, text));
-        // The first loss and the number of further ones are there already.
-        let others = self.verdict.trust().into_iter().skip(self.verdict.losses.len().min(2));
+        // The first loss and the number of further ones are there already, or that there are none.
+        let lost = self.verdict.losses.iter().filter(|loss| !loss.is_wanted()).count().clamp(1, 2);
+        let known = if self.verdict.losses.is_empty() { 0 } else { lost };
+        let others = self.verdict.trust().into_iter().skip(known);
         let paint = |(is_loss, text): (bool, String)| {
             let (mark, role) = if is_loss { ("! ", TextRole::Warning) } else { ("", TextRole::Good) };
             let text = wrap(&format!("{mark}{}", printable(&text)), self.columns);
@@ -228,7 +230,8 @@ impl VerdictScreen<'_> {
 
 /// A share's label, type and place in one line. A label that is too long has several lines.
 fn texts(share: &SampleShare, script: &str, labels: usize, room: usize) -> Vec<String> {
-    if matches!(share.kind, ShareKind::Line | ShareKind::Module) && !share.detail.is_empty() {
+    let is_line = share.kind == ShareKind::Line && width(&place(&share.label)) <= room;
+    if (is_line || share.kind == ShareKind::Module) && !share.detail.is_empty() {
         let text = format!("{}  {}", place(&share.label), printable(&share.detail));
         return vec![shorten(&text, room, ShortenSide::End)];
     }

@@ -27,6 +27,8 @@ pub(super) struct SentenceFacts<'a> {
     pub(super) reasons: &'a [ReasonFacts],
     pub(super) findings: &'a [FindingRow],
     pub(super) memory: Option<&'a AllocationFacts>,
+    /// True if shares are those of accesses.
+    pub(super) are_accesses: bool,
 }
 
 /// The verdict.
@@ -38,7 +40,7 @@ pub(super) fn sentence(facts: &SentenceFacts<'_>) -> String {
             .and_then(allocated)
             .map_or_else(|| none.to_owned(), |memory| format!("{none} {memory}"));
     }
-    let rules = [waiting, unsampled, one_tensor, one_finding, memory];
+    let rules = [waiting, copying, unsampled, one_tensor, one_finding, memory];
     let cause = rules.iter().find_map(|rule| rule(facts)).unwrap_or_else(|| reason(facts));
     let step = match facts.phase {
         ProgramPhase::Steady => facts.phases.sentence(facts.run),
@@ -68,20 +70,26 @@ fn slow<'a>(facts: &SentenceFacts<'a>) -> Option<&'a FindingRow> {
     facts.findings.iter().find(|finding| !finding.is_wrong())
 }
 
+/// The steps are copies above all.
+fn copying(facts: &SentenceFacts<'_>) -> Option<String> {
+    facts.phases.copies()
+}
+
 /// A capture without samples: the costliest kernel.
 fn unsampled(facts: &SentenceFacts<'_>) -> Option<String> {
     if facts.run.samples.unwrap_or_default() > 0.0 {
         return None;
-    }
-    if let Some(copies) = facts.phases.copies() {
-        return Some(copies);
     }
     let most = costliest(facts.run);
     if facts.run.is_imported || facts.phases.idle_share.is_some() {
         // Its times are measured, and answer more than samples would.
         return Some(most.unwrap_or_default());
     }
-    let unknown = "The capture has no stall samples, so it does not show what the GPU waited for.";
+    let unknown = if facts.are_accesses {
+        "The capture has no stall samples and no times. Shares are of the 32-byte sectors that requests touch."
+    } else {
+        "The capture has no stall samples, so it does not show what the GPU waited for."
+    };
     Some(most.map_or_else(|| unknown.to_owned(), |most| format!("{most} {unknown}")))
 }
 
@@ -205,7 +213,7 @@ fn one_finding(facts: &SentenceFacts<'_>) -> Option<String> {
 
 /// Memory stalls are spread over tensors.
 fn memory(facts: &SentenceFacts<'_>) -> Option<String> {
-    let line = facts.lines.first().filter(|_| memory_share(facts) >= MEMORY)?;
+    let line = facts.lines.iter().find(|line| line.kind != "copy").filter(|_| memory_share(facts) >= MEMORY)?;
     let label = line.label.as_deref().map(place)?;
     let percent = line.share.unwrap_or_default() * 100.0;
     Some(format!("{} The costliest {} is {label} with {percent:.0} %.", memory_spread(facts), line.kind))

@@ -2,7 +2,7 @@
 
 use stallmap_console::output::number::bytes;
 
-use super::facts::{LineShare, ReasonFacts, TensorShare};
+use super::facts::{LineShare, ReasonFacts, TensorShare, TouchedShare};
 
 /// A file's name of more letters, without a separator, is a hash.
 const MIN_HASH: usize = 40;
@@ -35,7 +35,7 @@ pub struct SampleShare {
     pub part: f64,
     /// Its name.
     pub label: String,
-    /// Type and shape of a tensor, text of a line, line of a module, or empty.
+    /// Type and shape of a tensor, text of a line, line of a module or kernel, or empty.
     pub detail: String,
     /// Location of the wait, or empty.
     pub place: String,
@@ -74,6 +74,20 @@ pub(super) fn by_tensor(tensors: &[TensorShare], reasons: &[ReasonFacts]) -> Vec
     with_percents(tensors.iter().map(share).collect())
 }
 
+/// Shares of the sectors that requests touch, where nothing measured time.
+pub(super) fn by_accesses(touched: &[TouchedShare]) -> Vec<SampleShare> {
+    let share = |row: &TouchedShare| {
+        let kind =
+            if row.tensor.starts_with("other (") { ShareKind::OtherTensors } else { ShareKind::Tensor };
+        SampleShare {
+            detail: row.shape.as_deref().map(shape).unwrap_or_default(),
+            place: row.born_at.as_deref().map(place).unwrap_or_default(),
+            ..SampleShare::new(kind, row.share, row.tensor.clone())
+        }
+    };
+    with_percents(touched.iter().map(share).collect())
+}
+
 /// The noun of targets: a program without a framework has allocations.
 pub(super) fn noun(tensors: &[TensorShare], count: u64) -> &'static str {
     let mut targets = tensors.iter().filter_map(|row| row.target.as_deref()).peekable();
@@ -91,6 +105,7 @@ pub(super) fn by_line(lines: &[LineShare]) -> Vec<SampleShare> {
     let has = |kind: &str| lines.iter().any(|row| row.kind == kind);
     let (one, more) = match (has("module"), has("line")) {
         (true, _) => ("module or line", "modules and lines"),
+        (false, true) if has("kernel") => ("line or kernel", "lines and kernels"),
         (false, true) => ("line", "lines"),
         (false, false) => ("kernel", "kernels"),
     };
@@ -100,8 +115,11 @@ pub(super) fn by_line(lines: &[LineShare]) -> Vec<SampleShare> {
             return SampleShare::new(ShareKind::Other, row.share, format!("{} other {noun}", row.objects));
         };
         let text = row.text.clone().unwrap_or_default();
-        let (kind, detail) =
-            if row.kind == "module" { (ShareKind::Module, place(&text)) } else { (ShareKind::Line, text) };
+        let (kind, detail) = match row.kind.as_str() {
+            "module" => (ShareKind::Module, place(&text)),
+            "kernel" => (ShareKind::Line, place(&text)),
+            _ => (ShareKind::Line, text),
+        };
         SampleShare { detail, ..SampleShare::new(kind, row.share, label.clone()) }
     };
     with_percents(lines.iter().map(share).collect())

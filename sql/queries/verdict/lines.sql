@@ -1,66 +1,75 @@
 -- Shares by line
 -- All samples of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
--- Without samples, all time. Kernels without a line that anyone wrote are rows under their label. A line with more than
--- half of all, or a sixth outside of `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths with names are *, and text is the line. kind:
--- line, module, kernel, other (the rest). text: the line's, as the program ran it.
-WITH taken AS (
-  SELECT c.*, sum(c.samples) OVER () AS all_samples
+-- Without samples, or in steps whose copies and fills take longer than their kernels, all time, with that of copies. Kernels
+-- without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
+-- `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths with names are *. One with
+-- more than half of all and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy,
+-- other (the rest). text: the line's, as the program ran it. Of a module or kernel of one line, the line.
+WITH moved AS (
+  SELECT
+    CASE a.kind WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(a.copy_kind, 'of memory'), '_', ' ') END AS label,
+    CAST(sum(a.end_ns - a.begin_ns) AS DOUBLE) AS ns
+  FROM gpu_activity a
+  JOIN activity_phase p ON p.run_id = a.run_id AND p.activity_id = a.activity_id
+  WHERE a.kind IN ('copy', 'fill') AND p.program_phase IN ($phases)
+  GROUP BY 1
+), taken AS (
+  SELECT
+    c.*, sum(c.samples) OVER () AS all_samples,
+    coalesce(sum(c.time_ns) OVER (), 0.0) < m.ns AND min(CASE WHEN p.program_phase = 'steady' THEN 1 ELSE 0 END) OVER () = 1 AS are_copies
   FROM sample_cost c
   JOIN launch_phase p ON p.kernel_id = c.kernel_id
+  CROSS JOIN (SELECT coalesce(sum(ns), 0.0) AS ns FROM moved) m
   WHERE p.program_phase IN ($phases)
 ), cost AS (
   SELECT
-    kernel_id, sum(CASE WHEN all_samples > 0.0 THEN samples ELSE coalesce(time_ns, 0.0) END) AS samples,
+    kernel_id, sum(CASE WHEN all_samples > 0.0 AND NOT are_copies THEN samples ELSE coalesce(time_ns, 0.0) END) AS samples,
     sum(memory_samples) AS memory_samples
   FROM taken
   GROUP BY kernel_id
-), written AS (
-  -- A file of a compiler has a hash for its name, and no line that anyone wrote. A step's range is around everything. The
-  -- kernel says more.
-  SELECT
-    kernel_id, function_id, kernel, module_path,
-    CASE WHEN NOT regexp_like(coalesce(forward_line, line),
-      '(^|/)c[a-z2-7]{40,}[.]py:|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]')
-      THEN coalesce(forward_line, line) END AS place
-  FROM launch_context
 ), named AS (
   SELECT
-    CASE WHEN l.place IS NULL THEN 'kernel' ELSE 'line' END AS kind,
-    coalesce(l.place, n.short_kernel, l.kernel, 'unknown kernel') AS label,
-    l.module_path, c.samples, c.memory_samples
+    l.written_line AS place, coalesce(n.short_kernel, l.kernel, 'unknown kernel') AS kernel,
+    CASE WHEN regexp_like(l.module_path, '[^0-9.]') THEN regexp_replace(l.module_path, '\b[0-9]+\b', '*', 'g')
+      ELSE 'module ' || l.module_path END AS module,
+    sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples
   FROM cost c
-  JOIN written l ON l.kernel_id = c.kernel_id
+  JOIN launch_context l ON l.kernel_id = c.kernel_id
   LEFT JOIN kernel_name n ON n.function_id = l.function_id
-), of_path AS (
-  SELECT kind, label, module_path, sum(samples) AS samples, sum(memory_samples) AS memory_samples
-  FROM named
-  GROUP BY kind, label, module_path
-), of_module AS (
-  SELECT
-    kind, label, CASE WHEN regexp_like(module_path, '[^0-9.]') THEN regexp_replace(module_path, '\b[0-9]+\b', '*', 'g')
-      ELSE 'module ' || module_path END AS module,
-    sum(samples) AS samples, sum(memory_samples) AS memory_samples
-  FROM of_path
   GROUP BY 1, 2, 3
 ), weighed AS (
   SELECT
-    *, sum(samples) OVER () AS all_samples, sum(samples) OVER (PARTITION BY kind, label) AS line_samples,
-    sum(CASE WHEN module IS NULL THEN 0.0 ELSE samples END) OVER (PARTITION BY kind, label) AS module_samples,
-    max(samples) OVER (PARTITION BY kind, label) AS most_samples
-  FROM of_module
+    *, sum(samples) OVER () AS all_samples, sum(samples) OVER (PARTITION BY place) AS line_samples,
+    sum(CASE WHEN module IS NULL THEN 0.0 ELSE samples END) OVER (PARTITION BY place) AS module_samples,
+    sum(samples) OVER (PARTITION BY place, module) AS own_samples,
+    sum(samples) OVER (PARTITION BY place, kernel) AS kernel_samples
+  FROM named
+), most AS (
+  SELECT
+    *, max(own_samples) OVER (PARTITION BY place) AS most_samples, max(kernel_samples) OVER (PARTITION BY place) AS most_kernel
+  FROM weighed
 ), split AS (
   SELECT
     -- Lines outside of a model's forward drive it.
-    *, kind = 'line' AND module IS NOT NULL
-      AND line_samples > CASE WHEN label LIKE '%forward' THEN 0.5 ELSE 0.15 END * all_samples
-      AND module_samples > 0.5 * line_samples AND most_samples < 0.9 * line_samples AS is_split
-  FROM weighed
+    *, line_samples > CASE WHEN place LIKE '%forward' THEN 0.5 ELSE 0.15 END * all_samples
+      AND module_samples > 0.5 * line_samples AND most_samples < 0.9 * line_samples AS has_modules,
+    line_samples > 0.5 * all_samples AND most_kernel < 0.9 * line_samples AS has_kernels
+  FROM most
+), leveled AS (
+  SELECT
+    *, CASE WHEN place IS NULL THEN 'kernel' WHEN has_modules AND module IS NOT NULL THEN 'module'
+      WHEN has_kernels AND NOT has_modules THEN 'kernel' ELSE 'line' END AS kind
+  FROM split
 ), summed AS (
   SELECT
-    CASE WHEN is_split THEN 'module' ELSE kind END AS kind, CASE WHEN is_split THEN module ELSE label END AS label,
-    max(CASE WHEN is_split THEN label END) AS line, sum(samples) AS samples, sum(memory_samples) AS memory_samples
-  FROM split
+    kind, CASE kind WHEN 'module' THEN module WHEN 'kernel' THEN kernel ELSE place END AS label,
+    max(CASE WHEN kind <> 'line' THEN place END) AS line, sum(samples) AS samples, sum(memory_samples) AS memory_samples
+  FROM leveled
   GROUP BY 1, 2
+  UNION ALL
+  SELECT 'copy', m.label, CAST(NULL AS VARCHAR), m.ns, 0.0
+  FROM moved m
+  JOIN (SELECT bool_or(are_copies) AS are_copies FROM taken) t ON t.are_copies
 ), placed AS (
   SELECT *, least($top + 1, row_number() OVER (ORDER BY samples DESC, kind, label)) AS place FROM summed
 )

@@ -2,7 +2,7 @@
 -- The program, its GPUs, its launches and their GPU time. timed_launches: launches with a time. measured_launches:
 -- launches whose time was measured, not estimated. steps: those of the process with most of them. step_launches:
 -- launches of one step. found_by: evidence of the steps. confidence: its sureness. phase_launches: launches in the phases that the verdict speaks of.
--- costliest: the kernel with most of their time.
+-- costliest: the kernel with most of their time. rank: that of a capture of one rank of several.
 WITH process_step AS (
   SELECT run_id, count(DISTINCT program_step) AS steps, count(program_step) AS launches, max(found_by) AS found_by,
     max(confidence) AS confidence
@@ -32,6 +32,8 @@ SELECT
   r.program, r.arguments, CAST(date_trunc('second', to_timestamp_nanos(r.started_ns)) AS VARCHAR) AS started,
   (SELECT string_agg(name, ', ' ORDER BY name) FROM (SELECT DISTINCT name FROM device)) AS gpus,
   (SELECT count(DISTINCT rank) FROM run) AS ranks,
+  (SELECT CASE WHEN count(DISTINCT rank) = 1 AND max(world_size) > 1 THEN max(rank) END FROM run) AS rank,
+  (SELECT max(world_size) FROM run) AS world_size,
   coalesce(s.steps, 0) AS steps, CAST(s.launches AS DOUBLE) / nullif(s.steps, 0) AS step_launches,
   coalesce(s.found_by, 'none') AS found_by, s.confidence,
   (SELECT count(*) FROM launch) AS launches,

@@ -37,33 +37,29 @@ CREATE VIEW launch_context (
   -- Index of the launch of that graph, from 0.
   graph_launch,
   -- Its node in that graph.
-  graph_node
+  graph_node,
+  -- `forward_line`, else `line`, where it says more than the kernel. Null for the range of a step, which is around
+  -- everything, and in a file that a compiler wrote, with a hash for its name.
+  written_line
 ) AS
+WITH context AS (
+  SELECT
+    l.kernel_id, l.run_id, l.ordinal, l.device_id, l.function_id, f.demangled_name, l.op_id, o.name, o.phase, o.step,
+    coalesce(o.module_path, g.module_path) AS module_path, l.pystates_hash,
+    coalesce(p.line, CASE WHEN n.has_number THEN n.line END, CASE WHEN o.kind = 'region' AND NOT regexp_like(o.name,
+      '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton') THEN o.name || ' (range)' END, n.line) AS line,
+    q.line AS forward_line, r.rank, l.graph_id, l.graph_launch, l.graph_node
+  FROM launch l
+  LEFT JOIN run r ON r.run_id = l.run_id
+  LEFT JOIN function f ON f.function_id = l.function_id
+  LEFT JOIN op o ON o.op_id = l.op_id
+  LEFT JOIN op g ON g.op_id = o.forward_op_id
+  LEFT JOIN python_line p ON p.pystates_hash = l.pystates_hash
+  LEFT JOIN native_line n ON n.native_stack = l.native_stack
+  LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash
+)
 SELECT
-  l.kernel_id,
-  l.run_id,
-  l.ordinal,
-  l.device_id,
-  l.function_id,
-  f.demangled_name,
-  l.op_id,
-  o.name,
-  o.phase,
-  o.step,
-  coalesce(o.module_path, g.module_path),
-  l.pystates_hash,
-  coalesce(p.line, CASE WHEN n.has_number THEN n.line END, CASE WHEN o.kind = 'region' AND NOT regexp_like(o.name,
-    '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton') THEN o.name || ' (range)' END, n.line),
-  q.line,
-  r.rank,
-  l.graph_id,
-  l.graph_launch,
-  l.graph_node
-FROM launch l
-LEFT JOIN run r ON r.run_id = l.run_id
-LEFT JOIN function f ON f.function_id = l.function_id
-LEFT JOIN op o ON o.op_id = l.op_id
-LEFT JOIN op g ON g.op_id = o.forward_op_id
-LEFT JOIN python_line p ON p.pystates_hash = l.pystates_hash
-LEFT JOIN native_line n ON n.native_stack = l.native_stack
-LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash
+  *,
+  CASE WHEN NOT regexp_like(coalesce(forward_line, line),
+    '(^|/)c[a-z2-7]{40,}[.]py:|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]$') THEN coalesce(forward_line, line) END
+FROM context

@@ -15,7 +15,9 @@ CREATE VIEW kernel_cost (
   -- Their part of the samples here.
   memory_share,
   -- GPU time, nanoseconds. See `launch_time`.
-  time_ns
+  time_ns,
+  -- Its short name, by `kernel_label`. `kernel_name` has one that is unique.
+  label
 ) AS
 WITH summed AS (
   SELECT
@@ -35,5 +37,6 @@ SELECT
   CASE WHEN sum(samples) OVER () > 0.0 THEN samples / sum(samples) OVER () ELSE time_ns / nullif(sum(time_ns) OVER (), 0.0) END,
   memory_samples,
   memory_samples / nullif(samples, 0.0),
-  time_ns
+  time_ns,
+  kernel_label(kernel)
 FROM summed

@@ -15,7 +15,9 @@ CREATE VIEW line_cost (
   -- Their part of the samples here.
   memory_share,
   -- GPU time, nanoseconds. See `launch_time`.
-  time_ns
+  time_ns,
+  -- Place of `forward_line`, else of `line`, as in `line_place`. Join captures by it: edits elsewhere in a file move lines.
+  line_place
 ) AS
 WITH summed AS (
   SELECT
@@ -29,11 +31,13 @@ WITH summed AS (
   GROUP BY l.line, l.forward_line
 )
 SELECT
-  line, forward_line,
+  s.line, forward_line,
   launch_count,
   samples,
   CASE WHEN sum(samples) OVER () > 0.0 THEN samples / sum(samples) OVER () ELSE time_ns / nullif(sum(time_ns) OVER (), 0.0) END,
   memory_samples,
   memory_samples / nullif(samples, 0.0),
-  time_ns
-FROM summed
+  time_ns,
+  p.place
+FROM summed s
+LEFT JOIN line_place p ON p.line = coalesce(s.forward_line, s.line)

@@ -7,7 +7,7 @@
 --
 -- Time saved: a multiprocessor serves one wavefront per cycle. Wavefronts beyond the fewest take `conflict_ns`, up to the
 -- time that global memory leaves. From half of that, if it is a tenth of the launch or more, else from three tenths of the
--- stalls, to the larger of both. Source: the transposition among the pairs of the book.
+-- stalls, to the larger of both and a tenth more, for warps that cannot issue. Source: the pairs of the book.
 CREATE VIEW finding_bank_conflict (
   -- The kind of inefficiency.
   finding,
@@ -94,7 +94,7 @@ SELECT
   'Let the lanes of a warp access different banks: pad the rows of the tile by one element, or swizzle its columns.',
   n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.time_ns,
   greatest(0.3 * s.stall_ns, coalesce(s.certain_ns, 0.0)) AS saving_low_ns,
-  greatest(s.stall_ns, coalesce(s.conflict_ns, 0.0)) AS saving_high_ns,
+  1.1 * greatest(s.stall_ns, coalesce(s.conflict_ns, 0.0)) AS saving_high_ns,
   CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT b.kernel_id, b.function_id, b.pc, b.kind, b.access_bytes, b.request_count, b.wavefronts, b.passes, b.degree '
     || 'FROM bank_conflict b JOIN launch l ON l.kernel_id = b.kernel_id WHERE l.function_id = '

@@ -145,7 +145,7 @@ SELECT
       ELSE 'Make dimensions multiples of 8 and align memory to 16 bytes: the library then chooses such a kernel.' END
   END,
   n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.time_ns,
-  0.5 * s.time_ns * s.saving_samples / nullif(s.samples, 0.0) AS saving_low_ns, greatest(s.whole_ns, s.time_ns) AS saving_high_ns,
+  CASE WHEN s.samples > 0.0 THEN 0.5 * s.time_ns * s.saving_samples / s.samples ELSE 0.0 * s.time_ns END AS saving_low_ns, greatest(s.whole_ns, s.time_ns) AS saving_high_ns,
   CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT mnemonic, count(*) AS instructions FROM instruction WHERE function_id = ' || CAST(s.function_id AS VARCHAR)
     || ' GROUP BY mnemonic ORDER BY instructions DESC, mnemonic'

@@ -95,10 +95,8 @@ WITH imported AS (
 ), placed AS (
   SELECT
     g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.op,
-    -- A step's range is around everything.
-    coalesce(l.forward_line || ' (grad)', CASE WHEN NOT regexp_like(l.line,
-      '^ProfilerStep#|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]$') THEN l.line END, n.short_kernel, CASE g.next_kind WHEN 'kernel' THEN NULL
-      WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(g.next_copy_kind, 'of memory'), '_', ' ') END) AS place,
+    coalesce(CASE WHEN l.written_line IS NOT NULL THEN coalesce(l.forward_line || ' (grad)', l.line) END, n.short_kernel,
+      CASE g.next_kind WHEN 'kernel' THEN NULL WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(g.next_copy_kind, 'of memory'), '_', ' ') END) AS place,
     sum(g.duration_ns) AS ns
   FROM gap g
   LEFT JOIN launch_context l ON l.kernel_id = g.next_kernel_id

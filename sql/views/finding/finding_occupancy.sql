@@ -12,7 +12,7 @@
 -- Saving: that part.
 --
 -- Time saved: two fifths to all of the saving's part of the time. For too_few_blocks up to half of the remaining time more,
--- because more warps hide more latency.
+-- because more warps hide more latency. For blocks that are too small at least nothing: larger ones can wait as long.
 CREATE VIEW finding_occupancy (
   -- The kind of inefficiency.
   finding,
@@ -82,6 +82,8 @@ WITH fixed AS (
     CASE finding WHEN 'too_few_blocks'
       THEN CASE WHEN is_timed THEN time_ns / all_ns * all_samples ELSE samples END * idle_multiprocessor_share
       WHEN 'low_occupancy' THEN (memory_samples + fixed_samples) * (1 - occupancy) ELSE samples * tail_share END AS saving_samples,
+    -- Without samples, the idle part of the time.
+    time_ns * CASE finding WHEN 'too_few_blocks' THEN idle_multiprocessor_share ELSE tail_share END AS idle_ns,
     -- All launches that leave multiprocessors idle are one finding.
     CASE WHEN finding <> 'too_few_blocks' THEN function_id END AS subject_function_id
   FROM launched
@@ -111,7 +113,7 @@ WITH fixed AS (
     max(multiprocessor_count) AS multiprocessor_count,
     CASE WHEN count(DISTINCT line) = 1 THEN max(line) END AS line,
     CASE WHEN count(DISTINCT op) = 1 THEN max(op) END AS op,
-    sum(part) AS samples, sum(saving_samples) AS saving_samples, sum(time_ns) AS time_ns
+    sum(part) AS samples, sum(saving_samples) AS saving_samples, sum(time_ns) AS time_ns, sum(idle_ns) AS idle_ns
   FROM ranked
   GROUP BY finding, device_id, gpu, subject_function_id
 )
@@ -151,10 +153,11 @@ SELECT
     ELSE 'Choose a grid that fills whole waves (smaller or larger tiles, or blocks that loop: a persistent kernel).'
   END,
   kernel, line, op, CAST(NULL AS BIGINT UNSIGNED), samples, saving_samples, time_ns,
-  0.4 * time_ns * saving_samples / nullif(samples, 0.0) AS saving_low_ns,
+  CASE WHEN finding = 'low_occupancy' AND limiter NOT IN ('registers', 'shared memory') THEN 0.0 ELSE 0.4 END
+    * coalesce(time_ns * saving_samples / nullif(samples, 0.0), idle_ns) AS saving_low_ns,
   -- More warps hide more latency, also where blocks are.
-  CASE finding WHEN 'too_few_blocks' THEN 0.5 * time_ns * (1.0 + saving_samples / nullif(samples, 0.0))
-    ELSE time_ns * saving_samples / nullif(samples, 0.0) END AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
+  CASE finding WHEN 'too_few_blocks' THEN 0.5 * (time_ns + coalesce(time_ns * saving_samples / nullif(samples, 0.0), idle_ns))
+    ELSE coalesce(time_ns * saving_samples / nullif(samples, 0.0), idle_ns) END AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   CASE finding
     WHEN 'too_few_blocks' THEN 'SELECT o.*, t.time_ns FROM launch_occupancy o JOIN launch_time t ON t.kernel_id = o.kernel_id '
       || 'JOIN launch_context l ON l.kernel_id = o.kernel_id WHERE o.idle_multiprocessor_share >= 0.25 AND o.device_id = '

@@ -28,7 +28,8 @@ CREATE VIEW gpu_gap (
   -- The direction of the copy that ends it.
   next_copy_kind,
   -- True if the host waited for the device when the gap began: a wait of the host ends in the gap, or a copy to the host
-  -- precedes it.
+  -- precedes it. False if input ends it: a copy to the device of 1 KiB or more that comes 500 us later or more. The host
+  -- made or loaded its data meanwhile.
   is_after_wait
 ) AS
 WITH gap AS (
@@ -40,7 +41,8 @@ WITH gap AS (
     first_value(a.kernel_id ORDER BY a.activity_id) AS kernel_id,
     first_value(a.call_begin_ns ORDER BY a.activity_id) AS call_begin_ns,
     first_value(a.kind ORDER BY a.activity_id) AS kind,
-    first_value(a.copy_kind ORDER BY a.activity_id) AS copy_kind
+    first_value(a.copy_kind ORDER BY a.activity_id) AS copy_kind,
+    first_value(a.size_bytes ORDER BY a.activity_id) AS size_bytes
   FROM gap g
   JOIN gpu_activity a ON a.run_id = g.run_id AND a.device_id = g.device_id AND a.begin_ns = g.end_ns
   GROUP BY g.run_id, g.device_id, g.begin_ns, g.end_ns, g.duration_ns
@@ -66,7 +68,8 @@ SELECT
     WHEN coalesce(r.begin_ns, n.call_begin_ns) IS NOT NULL THEN 'start'
   END,
   n.activity_id, n.kernel_id, coalesce(r.begin_ns, n.call_begin_ns), l.line, n.kind, n.copy_kind,
-  coalesce(w.last_wait_ns > n.begin_ns, false) OR d.run_id IS NOT NULL
+  (coalesce(w.last_wait_ns > n.begin_ns, false) OR d.run_id IS NOT NULL)
+    AND NOT coalesce(n.copy_kind = 'host_to_device' AND n.size_bytes >= 1024 AND n.duration_ns >= 500000, false)
 FROM next n
 -- A launch without the end of its call has no call: its begin is that of the kernel.
 LEFT JOIN launch_run r ON r.run_id = n.run_id AND r.kernel_id = n.kernel_id AND r.end_ns IS NOT NULL

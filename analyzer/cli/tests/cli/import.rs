@@ -20,6 +20,7 @@ mod releases;
 mod report;
 mod rocpd;
 mod rocprof;
+mod screens;
 mod xplane;
 
 use std::fmt::Write as _;

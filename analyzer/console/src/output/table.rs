@@ -166,13 +166,13 @@ impl TextTable {
         self
     }
 
-    /// The same table without columns about samples, if it is about costs and no row has a sample.
+    /// The same table without columns about samples, and without empty ones, if it is about costs and no row has a sample.
     #[must_use]
     pub fn without_samples(self) -> Self {
         let is_zero = |cell: &String| ["0", "-", ""].contains(&cell.as_str());
         let costs = self.columns.iter().find(|column| column.header == value::header("samples"));
         if costs.is_some_and(|column| column.cells.iter().all(is_zero)) {
-            return self.without(&["samples", "memory_samples", "memory_share", "main_stall"]);
+            return self.without(&["samples", "memory_samples", "memory_share", "main_stall"]).without_empty();
         }
         self
     }

@@ -64,6 +64,28 @@ fn the_page_of_views_is_what_their_files_say() {
     check("reference/views.md", &page);
 }
 
+const COMPUTED: &str = "\
+# Computed tables
+
+No capture holds these tables. They are computed from those of [Tables](tables.md), each when a query needs it.
+This page is generated from their declarations.
+`UPDATE=1 cargo test -p stallmap --test sql -- page` writes it. `.doc TABLE` in the shell shows the same text.
+";
+
+#[test]
+fn the_page_of_computed_tables_is_what_their_declarations_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut page = COMPUTED.to_owned();
+    for table in open("tiny", folder.path()).tables().into_iter().filter(|table| table.is_derived) {
+        writeln!(page, "\n## {}\n\n{}\n", table.name, table.doc.trim()).unwrap();
+        writeln!(page, "| column | type | meaning |\n|---|---|---|").unwrap();
+        for (column, data_type, doc) in table.columns {
+            writeln!(page, "| `{column}` | {} | {} |", data_type.to_lowercase(), cell(&doc)).unwrap();
+        }
+    }
+    check("reference/computed.md", &page);
+}
+
 const FLEET_VIEWS: &str = "
 ## fleet
 
