@@ -21,6 +21,7 @@ pub const VARIABLE: &str = "STALLMAP_CONFIG";
 pub const NVTX_VARIABLE: &str = "NVTX_INJECTION64_PATH";
 
 /// Configuration of the recording of one process.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
@@ -50,6 +51,8 @@ pub struct Config {
     pub python: bool,
     /// Selection of launches to record as bundles, for replay. None if null.
     pub bundles: Option<BundleSelection>,
+    /// True if no other run of the program has what this one leaves out to disturb times less: Python's stacks and ops.
+    pub is_only_run: bool,
     /// True if `stallmap-record` waits for the file [`held::FILE_NAME`] and samples the program again when it comes.
     pub is_sampled_again: bool,
     /// True if the process replays launches of a capture. Only those that it announces are recorded, as runs of them.
@@ -201,6 +204,7 @@ impl Default for Config {
             sampling_buffer_bytes: 64 << 20,
             python: true,
             bundles: None,
+            is_only_run: false,
             is_sampled_again: false,
             replays: false,
         }

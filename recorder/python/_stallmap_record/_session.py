@@ -14,10 +14,13 @@ from _stallmap_record import _library
 # For tests on machines without a GPU: tensors of the CPU count, and the session starts by itself.
 CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
 
-# A pass that measures time hooks regions only: Python would be slower than the GPU that it measures.
+# A pass that measures time hooks regions only: Python would be slower than the GPU that it measures. The one run of
+# `--one-run` has no other pass to take stacks and ops from.
 _CONFIG = json.loads(os.environ.get("STALLMAP_CONFIG") or "{}")
 LIGHT = _CONFIG.get("instrument") in ("timeline", "blocks") or (
-    _CONFIG.get("instrument") == "pc_samples" and _CONFIG.get("sampling") == "continuous"
+    _CONFIG.get("instrument") == "pc_samples"
+    and _CONFIG.get("sampling") == "continuous"
+    and not _CONFIG.get("is_only_run")
 )
 
 _RECORDING, _TENSORS, _PAUSED, _NEVER = 1, 2, 4, 8
