@@ -112,7 +112,7 @@ fn run(passes: &PassRunner, recording: &mut RecordingFile) -> Result<Vec<RunEnd>
     let recorded = |&&instrument: &&PassInstrument| passes.folder.processes(instrument) == 0;
     if instruments.iter().filter(recorded).count() == instruments.len() {
         message::warning(
-            "nothing was recorded and no capture is written: no launches seen, the program did not start CUDA",
+            "nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise",
         );
     } else {
         let silent = instruments.iter().take(ends.len()).filter(recorded);
