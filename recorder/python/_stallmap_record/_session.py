@@ -98,25 +98,6 @@ class Session:
         self._started = False
         for forget in self.forgetters:
             forget()
-        _finish_with_process(self)
-
-    def finish(self):
-        """Writes everything, in a process that ends without running the library's own exit handler."""
-        if self.library is not None and self._started:
-            self.library.finish()
-
-
-def _finish_with_process(session):
-    """Children of `multiprocessing` leave by `os._exit`, after their finalizers."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        # Before the child runs its target, and after `multiprocessing` has cleared what its parent registered.
-        util.register_after_fork(session, _register_finish)
-
-
-def _register_finish(session):
-    # Lower priorities run later. The program's own finalizers may still use the GPU.
-    sys.modules["multiprocessing.util"].Finalize(None, session.finish, exitpriority=-1000)
 
 
 SESSION = Session()
