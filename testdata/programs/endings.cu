@@ -1,8 +1,9 @@
 // Ways for a program to end, and launches that come late: from destructors of a thread's variables and of statics, from a
 // handler of the exit, from a thread that outlives `main`, after a reset of the device, around a fork without exec.
 //
-//     endings destructors | threads | reset | fork | leave | SIGNAL
+//     endings destructors | threads | reset | fork | leave | SIGNAL | at_once | quick
 //
+// `at_once` and `quick` end by `_exit` and `quick_exit` behind 200 launches that are not waited for.
 // `leave` and signals end the process 400 ms after the last kernel has ended. One line for each value that was computed.
 
 #include "truth.h"
@@ -122,6 +123,15 @@ static int forks() {
     return 8;
 }
 
+// Launches kernels, and ends by a function that runs no handler of an exit.
+static void end_at_once(bool is_quick) {
+    begin();
+    launch(0, 200);
+    printf("ends\n");
+    fflush(stdout);
+    is_quick ? quick_exit(4) : _exit(4);
+}
+
 // Launches 100 kernels, and more that are waited for one by one. Ends long after the last.
 static void end_by(int number) {
     begin();
@@ -147,6 +157,7 @@ int main(int count, char **words) {
     if (how == "threads") return threads();
     if (how == "reset") return reset();
     if (how == "fork") return forks();
+    if (how == "at_once" || how == "quick") end_at_once(how == "quick");
     if (how == "leave") end_by(0);
     end_by(atoi(how.c_str()));
 }

@@ -195,6 +195,10 @@ pub(crate) struct MethodOptions {
     /// time, and times are measured in the same run
     #[arg(long, value_enum, value_name = "METHOD", default_value_t = SamplingArg::Serialized)]
     pub sampling: SamplingArg,
+    /// Run the program once: sample continuously, measure times, and record Python stacks and ops in the same run. Memory
+    /// accesses and tensors are not recorded, so stalls have lines but no tensors
+    #[arg(long, conflicts_with_all = ["only", "sampling", "replay", "blocks_timeline"])]
+    pub one_run: bool,
     /// Sample every 2^EXP cycles [default: by the kernel's last launch, 16 where continuous]
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
     pub period: Option<u32>,
@@ -225,6 +229,13 @@ pub(crate) struct MethodOptions {
     /// Verbosity
     #[command(flatten)]
     pub voice: MessageVerbosity,
+}
+
+impl MethodOptions {
+    /// The method of sampling. One run measures times too, which serialized kernels would falsify.
+    pub(crate) fn sampling(&self) -> SamplingArg {
+        if self.one_run { SamplingArg::Continuous } else { self.sampling }
+    }
 }
 
 /// Verbosity of messages on stderr.

@@ -42,6 +42,12 @@ pub(crate) fn record(options: &RecordOptions) -> Result<ExitCode, RecorderFailur
         signals.switch(folder.path().join(SWITCH), messages);
     }
     let passes = PassRunner { options, folder: &folder, signals: &signals, messages };
+    if options.method.one_run {
+        messages.result(format_args!(
+            "one run: memory accesses and tensors are not recorded, and launches of a function that run within 20 ms \
+             of each other share their samples"
+        ));
+    }
     let mut recording = describe(options);
     let ends = folder
         .describe(&recording)
@@ -106,7 +112,7 @@ fn run(passes: &PassRunner, recording: &mut RecordingFile) -> Result<Vec<RunEnd>
     let recorded = |&&instrument: &&PassInstrument| passes.folder.processes(instrument) == 0;
     if instruments.iter().filter(recorded).count() == instruments.len() {
         message::warning(
-            "nothing was recorded and no capture is written: no launches seen, the program did not start CUDA",
+            "nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise",
         );
     } else {
         let silent = instruments.iter().take(ends.len()).filter(recorded);
@@ -147,6 +153,9 @@ pub(crate) fn code_of_all(ends: &[RunEnd]) -> u8 {
 }
 
 fn instruments(options: &RecordOptions) -> Vec<PassInstrument> {
+    if options.method.one_run {
+        return vec![PassInstrument::PcSamples];
+    }
     let samples_first = options.volume.replay.is_some_and(|replay| replay.share_percent.is_some());
     let wanted = |side| options.only.is_empty() || options.only.contains(&side);
     let (accesses, timeline, samples) = (
@@ -158,7 +167,7 @@ fn instruments(options: &RecordOptions) -> Vec<PassInstrument> {
     let mut passes =
         if samples_first { vec![timeline, samples, accesses] } else { vec![accesses, timeline, samples] };
     // Continuous sampling measures times too, unless only one side is wanted.
-    if options.method.sampling == args::SamplingArg::Continuous && options.only.is_empty() {
+    if options.method.sampling() == args::SamplingArg::Continuous && options.only.is_empty() {
         passes.retain(|pass| *pass != timeline);
     }
     let passes = passes.into_iter().filter(|&(side, _)| wanted(side)).map(|(_, instrument)| instrument);
@@ -198,13 +207,14 @@ fn config(options: &RecordOptions, folder: &folder::RecordingFolder) -> Config {
             args::WhenFullArg::Drop => FullBufferAction::Drop,
         },
         buffer_bytes: method.buffer,
-        sampling: match method.sampling {
+        sampling: match method.sampling() {
             args::SamplingArg::Serialized => SamplingMethod::Serialized,
             args::SamplingArg::Continuous => SamplingMethod::Continuous,
         },
         sampling_period_exponent: method.period,
         python: !method.no_python,
         native_stacks: method.native_stacks,
+        is_only_run: method.one_run,
         bundles: bundles::config(options),
         ..Config::default()
     }
@@ -251,7 +261,8 @@ fn described_options(options: &RecordOptions) -> Vec<RecordingOption> {
         ("spaces", Some(spaces.join(","))),
         ("when-full", Some(word(&method.when_full))),
         ("buffer", number(Some(method.buffer))),
-        ("sampling", Some(word(&method.sampling))),
+        ("sampling", Some(word(&method.sampling()))),
+        ("one-run", method.one_run.then(|| "true".to_owned())),
         ("period", number(method.period.map(u64::from))),
         ("replay", volume.replay.map(|selection| selection.to_string())),
         ("replay-kernels", volume.replay_kernels.clone()),

@@ -21,6 +21,7 @@ pub const VARIABLE: &str = "STALLMAP_CONFIG";
 pub const NVTX_VARIABLE: &str = "NVTX_INJECTION64_PATH";
 
 /// Configuration of the recording of one process.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -53,6 +54,8 @@ pub struct Config {
     pub native_stacks: bool,
     /// Selection of launches to record as bundles, for replay. None if null.
     pub bundles: Option<BundleSelection>,
+    /// True if no other run of the program has what this one leaves out to disturb times less: Python's stacks and ops.
+    pub is_only_run: bool,
     /// True if `stallmap-record` waits for the file [`held::FILE_NAME`] and samples the program again when it comes.
     pub is_sampled_again: bool,
     /// True if the process replays launches of a capture. Only those that it announces are recorded, as runs of them.
@@ -205,6 +208,7 @@ impl Default for Config {
             python: true,
             native_stacks: false,
             bundles: None,
+            is_only_run: false,
             is_sampled_again: false,
             replays: false,
         }

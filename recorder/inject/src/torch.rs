@@ -179,12 +179,6 @@ pub extern "C" fn stallmap_give_way(profiler: i64) {
     guard((), || instruments::give_way(texts::text(profiler).unwrap_or("a profiler")));
 }
 
-/// Writes everything and ends the session.
-#[unsafe(no_mangle)]
-pub extern "C" fn stallmap_finish() {
-    guard((), session::finish);
-}
-
 /// Hooks the caching allocator.
 #[unsafe(no_mangle)]
 pub extern "C" fn stallmap_hook_allocator() -> i64 {

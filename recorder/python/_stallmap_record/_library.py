@@ -60,7 +60,6 @@ class Library:
         lose = [ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_int64]
         self._lose = _function(library.stallmap_lose, None, lose)
         self.mode = _function(library.stallmap_mode, ctypes.c_uint32, [ctypes.c_uint32])
-        self.finish = _function(library.stallmap_finish, None, [])
         self._give_way = _function(library.stallmap_give_way, None, [ctypes.c_int64])
         self._frames = _function(library.stallmap_frames, ctypes.c_uint32, words + words)
         self.stack = _function(library.stallmap_stack, ctypes.c_int64, [])

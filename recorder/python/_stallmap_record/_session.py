@@ -14,10 +14,13 @@ from _stallmap_record import _library
 # For tests on machines without a GPU: tensors of the CPU count, and the session starts by itself.
 CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
 
-# A pass that measures time hooks regions only: Python would be slower than the GPU that it measures.
+# A pass that measures time hooks regions only: Python would be slower than the GPU that it measures. The one run of
+# `--one-run` has no other pass to take stacks and ops from.
 _CONFIG = json.loads(os.environ.get("STALLMAP_CONFIG") or "{}")
 LIGHT = _CONFIG.get("instrument") in ("timeline", "blocks") or (
-    _CONFIG.get("instrument") == "pc_samples" and _CONFIG.get("sampling") == "continuous"
+    _CONFIG.get("instrument") == "pc_samples"
+    and _CONFIG.get("sampling") == "continuous"
+    and not _CONFIG.get("is_only_run")
 )
 
 _RECORDING, _TENSORS, _PAUSED, _NEVER = 1, 2, 4, 8
@@ -95,25 +98,6 @@ class Session:
         self._started = False
         for forget in self.forgetters:
             forget()
-        _finish_with_process(self)
-
-    def finish(self):
-        """Writes everything, in a process that ends without running the library's own exit handler."""
-        if self.library is not None and self._started:
-            self.library.finish()
-
-
-def _finish_with_process(session):
-    """Children of `multiprocessing` leave by `os._exit`, after their finalizers."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        # Before the child runs its target, and after `multiprocessing` has cleared what its parent registered.
-        util.register_after_fork(session, _register_finish)
-
-
-def _register_finish(session):
-    # Lower priorities run later. The program's own finalizers may still use the GPU.
-    sys.modules["multiprocessing.util"].Finalize(None, session.finish, exitpriority=-1000)
 
 
 SESSION = Session()

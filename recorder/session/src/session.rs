@@ -34,6 +34,7 @@ mod compress;
 mod host;
 mod losses;
 mod progress;
+mod quick_exit;
 mod reserve;
 mod switch;
 mod tables;
@@ -148,6 +149,7 @@ impl RecorderSession {
         session.describe();
         session.lose_foreign_ranges();
         host::at_exit();
+        quick_exit::watch();
         Ok(session)
     }
 

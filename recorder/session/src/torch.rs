@@ -26,7 +26,6 @@
 //! | `stallmap_fact(name, value)` | the versions of Python and PyTorch, as two texts |
 //! | `stallmap_lose(kind, reason, count, detail)` | counts a loss: 0 op, 1 tensor, 2 source, with two texts |
 //! | `stallmap_give_way(profiler)` | leaves NVIDIA's profiling interface to the profiler of that name, which is about to start, where this run can |
-//! | `stallmap_finish()` | writes everything and ends the session: for processes that end without `exit` |
 //! | `stallmap_hook_allocator()` | hooks the caching allocator. The number of places, 0 where there is none |
 //!
 //! A tensor record ([`message::SeenTensor`]) is 13 words and the sizes and strides: direction (0 in, 1 out, 2 inout,

@@ -25,7 +25,7 @@ fn output_and_exit_code_pass_through() {
     out
     --- stderr
     err
-    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    stallmap-record: warning: nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise
     ");
     assert_eq!(place.names(), Vec::<String>::new());
 }
@@ -36,7 +36,7 @@ fn success_without_cuda_is_success() {
     exit code 0
     --- stdout
     --- stderr
-    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    stallmap-record: warning: nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise
     ");
 }
 
@@ -46,7 +46,7 @@ fn a_signal_that_ends_the_program_shows_in_the_exit_code() {
     exit code 143
     --- stdout
     --- stderr
-    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    stallmap-record: warning: nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise
     ");
 }
 
@@ -81,10 +81,10 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","exclude":null,"collectives":false,"skip":1,"every":2,"count":3,"region":null,"paused":false,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":4,"accesses":"auto","spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling":"serialized","sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true,"bundles":null,"is_sampled_again":false,"replays":false}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","exclude":null,"collectives":false,"skip":1,"every":2,"count":3,"region":null,"paused":false,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":4,"accesses":"auto","spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling":"serialized","sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true,"bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
     [FOLDER]/a.stallmap.partial/python/hook
     --- stderr
-    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    stallmap-record: warning: nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise
     "#);
     let options = ["--region", "step", "--paused", "--spaces", "global,shared", "--when-full", "drop"];
     let more = ["--buffer", "64M", "--period", "10", "--no-python", "--only", "samples", "--quiet"];
@@ -93,10 +93,10 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"exclude":null,"collectives":false,"skip":0,"every":1,"count":null,"region":"step","paused":true,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":null,"accesses":"auto","spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling":"serialized","sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false,"bundles":null,"is_sampled_again":false,"replays":false}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"exclude":null,"collectives":false,"skip":0,"every":1,"count":null,"region":"step","paused":true,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":null,"accesses":"auto","spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling":"serialized","sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false,"bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
 
     --- stderr
-    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    stallmap-record: warning: nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise
     "#);
 }
 
@@ -109,15 +109,17 @@ fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
         shown.lines().filter(is_said).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_snapshot!(bundles(&["--replay"]).join("\n"), @r#"
-    "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296},"is_sampled_again":false,"replays":false}
-    "bundles":null,"is_sampled_again":false,"replays":false}
-    "bundles":null,"is_sampled_again":true,"replays":false}
+    "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296},"is_only_run":false,"is_sampled_again":false,"replays":false}
+    "bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
+    "bundles":null,"is_only_run":false,"is_sampled_again":true,"replays":false}
     "#);
+    let alone = ["\"bundles\":null,\"is_only_run\":true,\"is_sampled_again\":false,\"replays\":false}"];
+    assert_eq!(bundles(&["--one-run"]), alone);
     let options = ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T"];
     assert_snapshot!(bundles(&options).join("\n"), @r#"
-    "bundles":null,"is_sampled_again":false,"replays":false}
-    "bundles":null,"is_sampled_again":true,"replays":false}
-    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"is_sampled_again":false,"replays":false}
+    "bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
+    "bundles":null,"is_only_run":false,"is_sampled_again":true,"replays":false}
+    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"is_only_run":false,"is_sampled_again":false,"replays":false}
     "#);
 }
 
@@ -133,7 +135,7 @@ fn the_users_own_injection_is_replaced_and_said() {
     --- stdout
     --- stderr
     stallmap-record: warning: CUDA_INJECTION64_PATH was `/other.so` and is replaced
-    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    stallmap-record: warning: nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise
     ");
 }
 

@@ -83,7 +83,7 @@ impl NvtxRecording {
 }
 
 fn run(program: &str) -> NvtxRecording {
-    let (folder, output): (TempDir, _) = record(&format!("{NVTX}{program}\nlibrary.stallmap_finish()"));
+    let (folder, output): (TempDir, _) = record(&format!("{NVTX}{program}"));
     assert!(output.status.success(), "{output:?}");
     let mut ops: Vec<Op> = rows::read(folder.path());
     ops.sort_by_key(|op| op.op_id);
