@@ -7,7 +7,10 @@
 use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::compute::kernels::length::length;
 use arrow::compute::{cast, concat};
-use arrow::datatypes::{DataType, FieldRef, Int64Type};
+use arrow::datatypes::{
+    DataType, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType,
+};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -21,11 +24,14 @@ use datafusion::logical_expr::{
 use crate::memory::QueryMemory;
 
 /// Most bytes of the results of a batch.
-const MAX_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_BYTES: u64 = 256 << 20;
 /// Bytes of results that are computed at once, by their estimate.
 const AT_ONCE_BYTES: u64 = 32 << 20;
 /// Bytes of a number or character.
 const PIECE_BYTES: u64 = 8;
+
+/// Most pairs of bytes that are compared in one call, which nothing interrupts.
+const MAX_COMPARISONS: u64 = 1 << 30;
 
 /// Bytes of results before which memory is checked.
 const LARGE_BYTES: u64 = 64 << 20;
@@ -124,6 +130,9 @@ impl ScalarUDFImpl for BoundedFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.name() == "levenshtein" && comparisons(&args.args, args.number_rows)? > MAX_COMPARISONS {
+            return Err(DataFusionError::Execution("`levenshtein` of long texts: shorten them".to_owned()));
+        }
         let are_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if are_constant { 1 } else { args.number_rows };
         let is_known = KNOWN.contains(&self.name());
@@ -189,6 +198,14 @@ impl BoundedFunction {
     }
 }
 
+/// The pairs of bytes that `levenshtein` compares.
+fn comparisons(args: &[ColumnarValue], rows: usize) -> Result<u64> {
+    let [first, second, ..] = args else { return Ok(0) };
+    let (first, second) = (lengths(first)?, lengths(second)?);
+    let pairs = |row| natural(first.at(row)).saturating_mul(natural(second.at(row)));
+    Ok((0..rows).fold(0, |sum, row| pairs(row).saturating_add(sum)))
+}
+
 /// About the most bytes that a function makes of texts and lists: theirs, or of each piece of one the other.
 fn estimate(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
     let all = |value: &ColumnarValue| -> Result<u64> {
@@ -241,8 +258,11 @@ fn size(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
             sum(&|row| bytes.saturating_mul(natural(counts.at(row))))
         }
         "range" | "generate_series" => match args {
-            // Dates and times: steps are intervals.
-            [first, ..] if !first.data_type().is_integer() => 0,
+            [first, last, step] if !first.data_type().is_integer() => {
+                let (first, last, steps) = (times(first)?, times(last)?, steps(step)?);
+                let count = |row| last.at(row).abs_diff(first.at(row)) / steps.at(row).unsigned_abs().max(1);
+                sum(&|row| PIECE_BYTES.saturating_mul(count(row)))
+            }
             _ => {
                 let (from, to) = if args.len() > 1 {
                     (numbers(0)?, numbers(1)?)
@@ -304,6 +324,29 @@ fn numbers(value: &ColumnarValue) -> Result<RowNumbers> {
     })
 }
 
+/// Microseconds of dates and times. Where there is none, 0.
+fn times(value: &ColumnarValue) -> Result<RowNumbers> {
+    RowNumbers::from_value(value, |array| {
+        let times = cast(array, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
+        let times = times.as_primitive::<TimestampMicrosecondType>();
+        Ok(times.iter().map(Option::unwrap_or_default).collect())
+    })
+}
+
+/// Microseconds of steps, with the shortest months.
+fn steps(value: &ColumnarValue) -> Result<RowNumbers> {
+    const DAY: i64 = 86_400_000_000;
+    RowNumbers::from_value(value, |array| {
+        let steps = cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+        let steps = steps.as_primitive::<IntervalMonthDayNanoType>().iter().map(Option::unwrap_or_default);
+        let microseconds = |step: IntervalMonthDayNano| {
+            let days = i64::from(step.months).saturating_mul(28).saturating_add(step.days.into());
+            days.saturating_mul(DAY).saturating_add(step.nanoseconds / 1000)
+        };
+        Ok(steps.map(microseconds).collect())
+    })
+}
+
 /// Bytes of texts, 0 where there is none.
 fn lengths(value: &ColumnarValue) -> Result<RowNumbers> {
     RowNumbers::from_value(value, |array| {
@@ -353,6 +396,9 @@ mod tests {
         assert_eq!(size("range", &[number(1), number(101), number(5)]), 160);
         assert_eq!(size("generate_series", &[number(50)]), 400);
         assert_eq!(size("range", &[number(i64::MIN), number(i64::MAX)]), u64::MAX);
+        let day = |day| ColumnarValue::Scalar(ScalarValue::Date32(Some(day)));
+        let month = ColumnarValue::Scalar(ScalarValue::new_interval_ym(0, 1));
+        assert_eq!(size("range", &[day(0), day(280), month]), 80);
         assert_eq!(size("array_resize", &[number(0), number(100)]), 800);
     }
 

@@ -5,15 +5,18 @@ pub mod bounded;
 mod collective_kind;
 mod column_function;
 pub mod concat;
+pub mod constant;
 pub mod cost_from;
 mod element_index;
 mod exact;
 pub mod first_words;
 mod gamma;
+mod growing;
 mod hex;
 pub mod hex_text;
 mod kernel_label;
 mod lane_count;
+mod line_label;
 pub mod memory;
 mod path_match;
 mod poisson;
@@ -34,6 +37,7 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
         ScalarUDF::from(hex::function()),
         ScalarUDF::from(kernel_label::function()),
         ScalarUDF::from(lane_count::function()),
+        ScalarUDF::from(line_label::function()),
         ScalarUDF::from(path_match::function()),
     ];
     all.extend(poisson::functions().map(ScalarUDF::from));
@@ -43,6 +47,7 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
 }
 
 /// Aggregates that replace DataFusion's of the same names.
-pub fn aggregates() -> [AggregateUDF; 2] {
-    [sum::SumFunction::sum(), sum::SumFunction::average()].map(AggregateUDF::from)
+pub fn aggregates() -> impl Iterator<Item = AggregateUDF> {
+    let sums = [sum::SumFunction::sum(), sum::SumFunction::average()].map(AggregateUDF::from);
+    sums.into_iter().chain(growing::functions())
 }

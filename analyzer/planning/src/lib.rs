@@ -21,6 +21,7 @@ mod passes;
 #[cfg(test)]
 mod pause_tests;
 pub mod pauses;
+mod repeats;
 pub mod rule;
 #[cfg(test)]
 mod size_tests;

@@ -4,6 +4,9 @@
 //! make many rows of one batch: a nested loop compares each row of a batch with all rows of its first side before it
 //! asks for the next batch, and a filter above can drop all rows that a join returns. Here, the second side of a nested
 //! loop gives away as many rows at a time as are compared in a moment, and every join counts its batches as a scan does.
+//!
+//! Operators that repeat a row, once for each element of its lists or for each row of the other side, make one batch of each
+//! that they read, of any size. They read as few rows at a time as fit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +27,7 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use futures::StreamExt as _;
 
 use crate::pass::{PassExec, RowPass};
+use crate::repeats::{self, ListPass};
 use crate::texts;
 
 /// Pairs of rows that a nested loop compares in one step.
@@ -41,6 +45,11 @@ impl PhysicalOptimizerRule for JoinPauses {
                 in_slices(plan, [PauseRole::Counts, PauseRole::Slices])?
             } else if has_filter {
                 in_slices(plan, [PauseRole::Passes, PauseRole::Paced])?
+            } else if plan.is::<CrossJoinExec>() {
+                in_slices(plan, [PauseRole::Measures, PauseRole::Repeats])?
+            } else if let Some(unnest) = plan.downcast_ref::<UnnestExec>() {
+                let input = PassExec::over(Arc::clone(unnest.input()), ListPass::of(unnest));
+                plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))?
             } else {
                 plan
             };
@@ -94,6 +103,10 @@ enum PauseRole {
     Slices,
     /// They are cut by the time that the join takes: its results have the order of their rows.
     Paced,
+    /// The bytes of their rows are kept.
+    Measures,
+    /// They are cut by those bytes: each of their rows has one of the first side with it.
+    Repeats,
 }
 
 /// The size of slices that keeps the time between two of them short.
@@ -123,7 +136,7 @@ impl SlicePace {
 #[derive(Debug)]
 struct SlicePass {
     role: PauseRole,
-    /// Rows of the first side.
+    /// Rows of the first side, or bytes of a row.
     rows: Arc<AtomicUsize>,
 }
 
@@ -136,7 +149,8 @@ impl RowPass for SlicePass {
         let role = match self.role {
             PauseRole::Rests => ": rests",
             PauseRole::Counts => ": counts",
-            PauseRole::Passes | PauseRole::Slices | PauseRole::Paced => "",
+            PauseRole::Measures => ": measures",
+            PauseRole::Passes | PauseRole::Slices | PauseRole::Paced | PauseRole::Repeats => "",
         };
         format!("{}{role}", self.name())
     }
@@ -156,7 +170,7 @@ impl RowPass for SlicePass {
     ) -> Result<SendableRecordBatchStream> {
         let (rows, schema) = (Arc::clone(&self.rows), input.schema());
         let input = input.execute(partition, context)?;
-        let passed = match self.role {
+        let passed: SendableRecordBatchStream = match self.role {
             PauseRole::Counts => {
                 rows.store(0, Ordering::Relaxed);
                 let count = move |batch: &Result<RecordBatch>| {
@@ -165,13 +179,25 @@ impl RowPass for SlicePass {
                 };
                 Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), input.inspect(count)))
             }
-            PauseRole::Slices => sliced(input, move || PAIRS_AT_A_TIME / rows.load(Ordering::Relaxed).max(1)),
+            PauseRole::Measures => {
+                rows.store(0, Ordering::Relaxed);
+                let measure = move |batch: &Result<RecordBatch>| {
+                    rows.fetch_max(batch.as_ref().map_or(0, repeats::row_bytes), Ordering::Relaxed);
+                };
+                Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), input.inspect(measure)))
+            }
+            PauseRole::Slices => {
+                sliced(input, move |_| Ok(PAIRS_AT_A_TIME / rows.load(Ordering::Relaxed).max(1)))
+            }
+            PauseRole::Repeats => {
+                sliced(input, move |_| Ok(repeats::AT_ONCE_BYTES / rows.load(Ordering::Relaxed).max(1)))
+            }
             PauseRole::Paced => {
                 let mut pace = SlicePace { rows: SlicePace::FIRST, handed: None };
-                sliced(input, move || {
+                sliced(input, move |_| {
                     let rows = pace.next();
                     pace.handed = Some(Instant::now());
-                    rows
+                    Ok(rows)
                 })
             }
             PauseRole::Rests => {
@@ -184,10 +210,10 @@ impl RowPass for SlicePass {
     }
 }
 
-/// The rows of a stream in slices of up to so many rows each, with a pause before each.
-fn sliced(
+/// The rows of a stream in slices of up to so many rows of a batch each, with a pause before each.
+pub(crate) fn sliced(
     input: SendableRecordBatchStream,
-    most: impl FnMut() -> usize + Send + 'static,
+    most: impl FnMut(&RecordBatch) -> Result<usize> + Send + 'static,
 ) -> SendableRecordBatchStream {
     let schema = input.schema();
     let next = async |(mut input, rest, mut most): (SendableRecordBatchStream, Option<RecordBatch>, _)| {
@@ -195,16 +221,21 @@ fn sliced(
             Some(rest) => Ok(rest),
             None => input.next().await?,
         };
-        let Ok(batch) = batch else { return Some((batch, (input, None, most))) };
         tokio::task::yield_now().await;
-        let count = slice_rows(&mut most, &batch);
-        let rest = batch.num_rows() - count;
-        let rest = (rest > 0).then(|| batch.slice(count, rest));
-        Some((Ok(batch.slice(0, count)), (input, rest, most)))
+        let slices = batch.and_then(|batch| {
+            let count = slice_rows(&mut most, &batch)?;
+            let rest = batch.num_rows() - count;
+            let rest = (rest > 0).then(|| batch.slice(count, rest));
+            Ok((batch.slice(0, count), rest))
+        });
+        Some(match slices {
+            Ok((slice, rest)) => (Ok(slice), (input, rest, most)),
+            Err(error) => (Err(error), (input, None, most)),
+        })
     };
     Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::unfold((input, None, most), next)))
 }
 
-fn slice_rows(most: &mut impl FnMut() -> usize, batch: &RecordBatch) -> usize {
-    most().max(1).min(batch.num_rows())
+fn slice_rows(most: &mut impl FnMut(&RecordBatch) -> Result<usize>, batch: &RecordBatch) -> Result<usize> {
+    Ok(most(batch)?.max(1).min(batch.num_rows()))
 }

@@ -7,6 +7,7 @@ pub mod every;
 mod hex_text;
 pub mod leaf;
 pub mod led;
+mod made;
 mod plain;
 mod remembered;
 pub mod resources;
@@ -36,6 +37,7 @@ use self::context::context;
 use self::every::{EVERY, UnionSchema};
 use self::hex_text::hex_numbers;
 use self::led::LeadingNames;
+use self::made::with_reserved_rows;
 use self::resources::SessionResources;
 use self::stored::ViewStore;
 use self::views::empty::causes;
@@ -365,6 +367,7 @@ impl Session {
         let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
         // The views of a new view are inlined when it is read: they may be cached by then.
         let plan = if is_view { plan } else { expanded(plan)? };
+        let plan = with_reserved_rows(&self.context, plan).await?;
         Ok(self.context.execute_logical_plan(plan).await?)
     }
 
@@ -438,6 +441,7 @@ async fn rows_of(
     keep_again(context, &plan).await?;
     let plan = expanded(plan)?;
     let context = context_for(context, &plan, FEW_ROWS).await;
+    let plan = with_reserved_rows(&context, plan).await?;
     let frame = context.execute_logical_plan(plan).await?;
     let schema = Arc::clone(frame.schema().inner());
     let rows = frame.collect().await?;

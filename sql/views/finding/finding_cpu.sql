@@ -94,8 +94,8 @@ WITH imported AS (
   GROUP BY h.run_id
 ), placed AS (
   SELECT
-    g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.op,
-    coalesce(CASE WHEN l.written_line IS NOT NULL THEN coalesce(l.forward_line || ' (grad)', l.line) END, n.short_kernel,
+    g.run_id, g.device_id, line_label(l.line, l.forward_line) AS line, l.op,
+    coalesce(CASE WHEN l.written_line IS NOT NULL THEN line_label(l.line, l.forward_line) END, n.short_kernel,
       CASE g.next_kind WHEN 'kernel' THEN NULL WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(g.next_copy_kind, 'of memory'), '_', ' ') END) AS place,
     sum(g.duration_ns) AS ns
   FROM gap g

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use stallmap_write::CaptureForm;
 use tempfile::TempDir;
@@ -53,6 +54,14 @@ impl CommandFolder {
     }
 }
 
+/// The results that the programs of this run keep for the next question, as a user's do. A run begins without any.
+pub(crate) static KEPT_RESULTS: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept");
+    let removed = std::fs::remove_dir_all(&folder);
+    assert!(removed.is_ok() || !folder.exists(), "{}: {removed:?}", folder.display());
+    folder
+});
+
 /// The program, free of the developer's environment.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stallmap"));
@@ -62,7 +71,7 @@ pub(crate) fn command(folder: &Path) -> Command {
         .env_remove("NO_COLOR")
         .env("RUST_BACKTRACE", "0")
         .env_remove("STALLMAP_LIBRARY")
-        .env("STALLMAP_CACHE", "off");
+        .env("STALLMAP_CACHE", &*KEPT_RESULTS);
     command
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::command::CommandFolder;
+use crate::command::{CommandFolder, KEPT_RESULTS};
 use crate::readme::add_pages;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -92,7 +92,7 @@ fn run(example: &str) -> Output {
         .current_dir(place.path("."))
         .env("PATH", format!("{}:{old}", path.display()))
         .env("HOME", place.path("."))
-        .env("STALLMAP_CACHE", place.path("cache"))
+        .env("STALLMAP_CACHE", &*KEPT_RESULTS)
         .env_remove("STALLMAP_LIBRARY")
         .stdin(Stdio::null())
         .output()

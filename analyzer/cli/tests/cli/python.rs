@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::command::{CommandFolder, command};
+use crate::command::{CommandFolder, KEPT_RESULTS, command};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -17,7 +17,10 @@ fn root() -> PathBuf {
 /// The Python of tests, free of the developer's environment.
 pub(crate) fn python() -> Command {
     let mut command = Command::new(std::env::var_os("STALLMAP_TEST_PYTHON").unwrap_or("python3".into()));
-    command.env("PYTHONDONTWRITEBYTECODE", "1").env("STALLMAP_CACHE", "off").env_remove("PYTHONPATH");
+    command
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("STALLMAP_CACHE", &*KEPT_RESULTS)
+        .env_remove("PYTHONPATH");
     command.env("STALLMAP_PROGRAM", env!("CARGO_BIN_EXE_stallmap"));
     command
 }

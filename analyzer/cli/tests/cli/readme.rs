@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use crate::command::KEPT_RESULTS;
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Begin of a block with a command and its output.
@@ -69,7 +71,7 @@ fn printed(arguments: &str) -> String {
         .args(["-c", &format!("stallmap {arguments}")])
         .current_dir(ROOT)
         .env("PATH", format!("{}:{path}", folder.display()))
-        .env("STALLMAP_CACHE", "off")
+        .env("STALLMAP_CACHE", &*KEPT_RESULTS)
         .env_remove("COLUMNS")
         .env_remove("NO_COLOR")
         .env_remove("STALLMAP_LIBRARY")

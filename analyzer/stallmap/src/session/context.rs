@@ -10,6 +10,7 @@ use object_store::memory::InMemory;
 use stallmap_engine::launches::of_launches;
 use stallmap_functions::bounded;
 use stallmap_functions::concat;
+use stallmap_functions::constant::LargeConstants;
 use stallmap_functions::first_words::FirstWords;
 use stallmap_functions::hex_text::HexText;
 use stallmap_functions::memory::QueryMemory;
@@ -22,6 +23,7 @@ use stallmap_tables::pool;
 use stallmap_tables::work::SessionWork;
 
 use super::CATALOG;
+use super::made::MadeTables;
 use super::resources::SessionResources;
 use crate::error::AnalyzeError;
 
@@ -31,7 +33,8 @@ pub(super) fn context(first: &str, resources: &SessionResources) -> Result<Sessi
         .with_information_schema(true)
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, first)
-        .with_extension(Arc::new(SessionWork::default()));
+        .with_extension(Arc::new(SessionWork::default()))
+        .with_extension(Arc::new(MadeTables::default()));
     config.options_mut().execution.parquet.pushdown_filters = true;
     pool::fit_merges(&mut config, resources.memory_bytes);
     // A file for each batch that a repartition puts aside. With longer files, two writers and a reader wait for each
@@ -55,6 +58,7 @@ pub(super) fn context(first: &str, resources: &SessionResources) -> Result<Sessi
         .with_query_planner(Arc::new(stallmap_planning::sizes::EstimatingPlanner))
         .with_analyzer_rules(rules.into_iter().map(analyzing).collect())
         .with_optimizer_rules(stallmap_planning::nulls::rules().into_iter().map(optimizing).collect())
+        .with_optimizer_rule(Arc::new(LargeConstants::default()))
         .with_physical_optimizer_rules(stallmap_planning::rule::rules().into_iter().map(physical).collect())
         .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
         .with_physical_optimizer_rule(Arc::new(JoinPauses))
