@@ -74,7 +74,10 @@ fn a_loader_that_is_late_is_no_wait_for_the_gpu() {
         trace.copy("DtoH", 2, 4);
     }
     let text = trace.screen(&place, "loader", "");
-    assert!(text.contains("idle before late copies to the GPU") && text.contains("→ Load data ahead"), "{text}");
+    assert!(
+        text.contains("idle before late copies to the GPU") && text.contains("→ Load data ahead"),
+        "{text}"
+    );
     assert!(!text.contains("after the host waited"), "{text}");
 }
 
@@ -89,7 +92,10 @@ fn a_wait_for_a_number_is_one_before_small_copies_and_launches() {
         trace.copy("HtoD", 2, 8);
     }
     let text = trace.screen(&place, "item", "");
-    assert!(text.contains("idle after the host waited") && text.contains("→ Wait less: no .item()"), "{text}");
+    assert!(
+        text.contains("idle after the host waited") && text.contains("→ Wait less: no .item()"),
+        "{text}"
+    );
 }
 
 #[test]
