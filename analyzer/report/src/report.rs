@@ -203,7 +203,8 @@ async fn with_accesses(
     answers: &mut Vec<SectionAnswer>,
     top: &[(&'static str, u64)],
 ) -> Outcome<()> {
-    let Some(at) = answers.iter().position(|answer| answer.section == queries::TENSORS && answer.count() == 0)
+    let Some(at) =
+        answers.iter().position(|answer| answer.section == queries::TENSORS && answer.count() == 0)
     else {
         return Ok(());
     };

@@ -151,7 +151,8 @@ impl VerdictRows {
         // Launches without a bundle touch no number here.
         losses.sort_by_key(|loss| loss.kind == "bundle");
         let are_copies = lines.iter().any(|row| row.kind == "copy");
-        let touched = if lines.iter().all(|row| row.share.is_none()) { touched(session).await? } else { vec![] };
+        let touched =
+            if lines.iter().all(|row| row.share.is_none()) { touched(session).await? } else { vec![] };
         let shares = if !touched.is_empty() {
             shares::by_accesses(&touched)
         } else if tensor_share >= TENSORS_LEAST && !are_copies {

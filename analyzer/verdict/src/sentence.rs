@@ -213,7 +213,8 @@ fn one_finding(facts: &SentenceFacts<'_>) -> Option<String> {
 
 /// Memory stalls are spread over tensors.
 fn memory(facts: &SentenceFacts<'_>) -> Option<String> {
-    let line = facts.lines.iter().find(|line| line.kind != "copy").filter(|_| memory_share(facts) >= MEMORY)?;
+    let line =
+        facts.lines.iter().find(|line| line.kind != "copy").filter(|_| memory_share(facts) >= MEMORY)?;
     let label = line.label.as_deref().map(place)?;
     let percent = line.share.unwrap_or_default() * 100.0;
     Some(format!("{} The costliest {} is {label} with {percent:.0} %.", memory_spread(facts), line.kind))

@@ -172,7 +172,9 @@ impl TextTable {
         let is_zero = |cell: &String| ["0", "-", ""].contains(&cell.as_str());
         let costs = self.columns.iter().find(|column| column.header == value::header("samples"));
         if costs.is_some_and(|column| column.cells.iter().all(is_zero)) {
-            return self.without(&["samples", "memory_samples", "memory_share", "main_stall"]).without_empty();
+            return self
+                .without(&["samples", "memory_samples", "memory_share", "main_stall"])
+                .without_empty();
         }
         self
     }

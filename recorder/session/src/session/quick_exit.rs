@@ -151,13 +151,14 @@ impl<'a> LoadedObject<'a> {
         }
         let count = dynamic.p_memsz as usize / size_of::<Dyn>();
         // SAFETY: the linker keeps the table in memory while the object is loaded.
-        let entries = unsafe {
-            std::slice::from_raw_parts((base + dynamic.p_vaddr as usize) as *const Dyn, count)
-        };
-        let value = |tag: u64| entries.iter().find(|entry| entry.d_tag == tag).map(|entry| entry.d_val as usize);
+        let entries =
+            unsafe { std::slice::from_raw_parts((base + dynamic.p_vaddr as usize) as *const Dyn, count) };
+        let value =
+            |tag: u64| entries.iter().find(|entry| entry.d_tag == tag).map(|entry| entry.d_val as usize);
         // glibc has added the base to addresses, but not in every object.
         let address = |tag: u64| value(tag).map(|found| if found < base { base + found } else { found });
-        let table = |tag: u64, size: u64| (address(tag).unwrap_or(0), value(size).unwrap_or(0) / size_of::<Rela>());
+        let table =
+            |tag: u64, size: u64| (address(tag).unwrap_or(0), value(size).unwrap_or(0) / size_of::<Rela>());
         Some(Self {
             base,
             headers,
@@ -173,7 +174,9 @@ impl<'a> LoadedObject<'a> {
         for (begin, count) in self.relocations.into_iter().filter(|(begin, _)| *begin != 0) {
             // SAFETY: the object says that its table has so many entries.
             let entries = unsafe { std::slice::from_raw_parts(begin as *const Rela, count) };
-            for entry in entries.iter().filter(|entry| ADDRESSES.contains(&((entry.r_info & 0xffff_ffff) as u32))) {
+            for entry in
+                entries.iter().filter(|entry| ADDRESSES.contains(&((entry.r_info & 0xffff_ffff) as u32)))
+            {
                 // SAFETY: the entry names a symbol of the object's table, and that a name that ends with a zero.
                 let name = unsafe {
                     let symbol = &*self.symbols.add((entry.r_info >> 32) as usize);
