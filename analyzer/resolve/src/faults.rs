@@ -188,7 +188,8 @@ pub struct FaultSearch {
 #[derive(Clone, Copy, Debug)]
 struct PointedMemory {
     target: AddressTarget,
-    /// Its last byte.
+    /// Its first and last byte.
+    first: u64,
     last: u64,
 }
 
@@ -267,19 +268,20 @@ impl FaultSearch {
         is_loaded: bool,
     ) -> Option<(AddressDefect, AddressTarget, u64)> {
         let target = self.resolver.target(byte);
-        let is_other = matches!(target, AddressTarget::Unknown) || self.is_known(target);
-        let behind = pointed.filter(|pointed| byte > pointed.last && is_other);
-        if behind.is_none() && self.is_right(target) {
+        let is_unknown = target == AddressTarget::Unknown;
+        let is_other = is_unknown || self.is_known(target);
+        // Other memory before it may be reached through a second pointer.
+        let outside =
+            pointed.filter(|pointed| byte > pointed.last && is_other || byte < pointed.first && is_unknown);
+        if outside.is_none() && self.is_right(target) {
             return None;
         }
         self.judged += 1;
         if self.judged > MAX_JUDGED {
             return None;
         }
-        let (defect, target) = match behind {
-            Some(pointed) if target == AddressTarget::Unknown => {
-                (AddressDefect::OutsideAllocation, pointed.target)
-            }
+        let (defect, target) = match outside {
+            Some(pointed) if is_unknown => (AddressDefect::OutsideAllocation, pointed.target),
             Some(pointed) => (AddressDefect::OtherMemory, pointed.target),
             None => self.judge(byte, target, is_loaded)?,
         };
@@ -297,8 +299,8 @@ impl FaultSearch {
         let pointed = word.and_then(|word| {
             let target = self.resolver.target(word);
             let is_clear = self.is_known(target) && !self.resolver.has_overlaps();
-            let (_, last) = self.resolver.block(word).filter(|_| is_clear)?;
-            Some(PointedMemory { target, last })
+            let (first, last) = self.resolver.block(word).filter(|_| is_clear)?;
+            Some(PointedMemory { target, first, last })
         });
         self.pointed.insert(offset, pointed);
         pointed
