@@ -90,7 +90,7 @@ const LISTED: &[(&str, &str, ColumnSecrecy)] = &[
     ("source_line", "text", ColumnSecrecy::Source),
     ("native_frame", "native_frame_id", ColumnSecrecy::Identity),
     ("native_frame", "library", ColumnSecrecy::Path),
-    ("native_frame", "build_id", ColumnSecrecy::ContentHash),
+    ("native_frame", "build_id", ColumnSecrecy::Symbol),
     ("native_frame", "function", ColumnSecrecy::Symbol),
     ("native_frame", "file", ColumnSecrecy::Path),
     ("native_frame", "missing", ColumnSecrecy::Open),
