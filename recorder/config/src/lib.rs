@@ -24,7 +24,6 @@ pub const NVTX_VARIABLE: &str = "NVTX_INJECTION64_PATH";
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Config {
     /// The recording's folder. Each process makes a folder of its own in it.
     pub directory: PathBuf,

@@ -148,7 +148,7 @@ fn launches_have_their_instruction_line_and_layer() {
     let product = (OpKind::Hlo, "dot_general", Phase::Other, None);
     assert_eq!(
         listed,
-        [fusion, product, fusion, product, (OpKind::Hlo, "tune jit_step", Phase::Other, None)]
+        [fusion, product, fusion, product, (OpKind::Tuning, "tune jit_step", Phase::Other, None)]
     );
     let states: Vec<PythonState> = reader.read_rows().unwrap();
     let frames: Vec<PythonFrame> = reader.read_rows().unwrap();

@@ -19,7 +19,7 @@ use goblin::elf64::sym::Sym;
 
 use crate::guard::guard_always;
 
-/// Longest time for which an end waits: a kernel that never ends would keep the last counts back for ever.
+/// Longest time for which an end waits: a kernel that never ends has counts that nothing can read.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Kinds of table entries that hold a function's address.
 #[cfg(target_arch = "x86_64")]
