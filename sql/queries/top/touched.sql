@@ -6,17 +6,19 @@ WITH touched AS (
   SELECT
     target, coalesce(tensor_id, storage_id, allocation_id) AS object_id,
     sum(CAST(sectors AS DOUBLE)) AS sectors, sum(CAST(ideal_sectors AS DOUBLE)) AS ideal_sectors,
-    sum(CAST(unique_bytes AS DOUBLE)) AS bytes, sum(CAST(request_count AS DOUBLE)) AS requests
+    sum(CAST(unique_bytes AS DOUBLE)) AS bytes, sum(CAST(request_count AS DOUBLE)) AS requests,
+    '(' || CASE target WHEN 'not global' THEN 'shared, local or constant memory'
+      ELSE replace(CAST(target AS VARCHAR), '_', ' ') END || ')' AS remainder
   FROM pc_tensor
   GROUP BY target, coalesce(tensor_id, storage_id, allocation_id)
 ), object AS (
   SELECT
-    coalesce(t.label, t.name, '(' || replace(CAST(u.target AS VARCHAR), '_', ' ') || ')') AS label,
+    coalesce(t.label, t.name, u.remainder) AS label,
     t.type, t.op, t.born_at, count(*) AS objects, sum(u.sectors) AS sectors,
     sum(u.ideal_sectors) AS ideal_sectors, sum(u.bytes) AS bytes, sum(u.requests) AS requests
   FROM touched u
   LEFT JOIN target_context t ON t.target = u.target AND t.object_id = u.object_id
-  GROUP BY coalesce(t.label, t.name, '(' || replace(CAST(u.target AS VARCHAR), '_', ' ') || ')'), t.type, t.op, t.born_at
+  GROUP BY coalesce(t.label, t.name, u.remainder), t.type, t.op, t.born_at
 ), placed AS (
   SELECT *, least($top + 1, row_number() OVER (ORDER BY sectors DESC, label, type, op, born_at)) AS place FROM object
 ), total AS (
