@@ -44,6 +44,7 @@ use self::views::empty::causes;
 use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
 use self::views::materialize::{TASKS_PER_THREAD, keep_again, keep_views, named};
+use self::views::reasons;
 use self::views::small::{FEW_ROWS, context_for};
 use self::views::together::{MANY_ACCESSES, keep_analyses};
 use crate::error::AnalyzeError;
@@ -281,7 +282,11 @@ impl Session {
 
     /// The tables whose lack leaves a statement without rows, named like [`Session::sources`]. Empty if it may have some.
     pub fn causes<'a>(&'a self, sql: &'a str) -> PlanningFuture<'a, BTreeSet<(String, String)>> {
-        Box::pin(async move { Ok(causes(&self.plan(sql).await?).unwrap_or_default()) })
+        Box::pin(async move {
+            let plan = self.plan(sql).await?;
+            reasons::explain(self.context.state(), &plan, &mut BTreeSet::new()).await?;
+            Ok(causes(&plan).unwrap_or_default())
+        })
     }
 
     /// Computes the views that statements name, for statements that will read them too. Their rows are cached, unless
@@ -441,7 +446,6 @@ async fn rows_of(
     keep_again(context, &plan).await?;
     let plan = expanded(plan)?;
     let context = context_for(context, &plan, FEW_ROWS).await;
-    let plan = with_reserved_rows(&context, plan).await?;
     let frame = context.execute_logical_plan(plan).await?;
     let schema = Arc::clone(frame.schema().inner());
     let rows = frame.collect().await?;

@@ -1,4 +1,5 @@
-//! Tables that statements make: DataFusion holds their rows without a reservation, and a session holds them to its end.
+//! Tables that a user's statements make: DataFusion holds their rows without a reservation, and a session holds them to its
+//! end. Those of the library are small, or parts of captures.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +18,6 @@ pub(super) struct MadeTables(Mutex<Vec<MemoryReservation>>);
 pub(super) async fn with_reserved_rows(context: &SessionContext, plan: LogicalPlan) -> Result<LogicalPlan> {
     let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(mut table)) = plan else { return Ok(plan) };
     let frame = context.execute_logical_plan(table.input.as_ref().clone()).await?;
-    let schema = Arc::clone(frame.schema().inner());
     let consumer = MemoryConsumer::new(format!("table {}", table.name));
     let reservation = consumer.register(&context.runtime_env().memory_pool);
     let (mut rows, mut batches) = (frame.execute_stream().await?, Vec::new());
@@ -25,7 +25,7 @@ pub(super) async fn with_reserved_rows(context: &SessionContext, plan: LogicalPl
         reservation.try_grow(batch.get_array_memory_size())?;
         batches.push(batch);
     }
-    let held = MemTable::try_new(schema, vec![batches])?;
+    let held = MemTable::try_new(rows.schema(), vec![batches])?;
     let scan = LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(Arc::new(held)), None)?;
     table.input = Arc::new(scan.build()?);
     let tables = context.copied_config().get_extension::<MadeTables>().unwrap_or_default();

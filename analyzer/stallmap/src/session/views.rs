@@ -8,5 +8,6 @@ pub(crate) mod empty;
 pub(crate) mod inline;
 pub(crate) mod lazy;
 pub(crate) mod materialize;
+pub(crate) mod reasons;
 pub(crate) mod small;
 pub(crate) mod together;

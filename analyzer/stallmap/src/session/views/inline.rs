@@ -5,7 +5,7 @@
 //! as their plans, or as cached rows.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -42,7 +42,7 @@ pub(crate) struct InlinedView {
     /// The tables that it reads through all others.
     sources: OnceLock<BTreeSet<String>>,
     /// The tables whose lack leaves it without rows, if it has none.
-    causes: OnceLock<Option<EmptyTables>>,
+    causes: Mutex<Option<ViewCauses>>,
     /// Tables each of which, without rows, leaves it without rows.
     required: OnceLock<BTreeSet<String>>,
     /// The number of its rows, if cached.
@@ -51,7 +51,13 @@ pub(crate) struct InlinedView {
     memory: OnceLock<MemoryReservation>,
     /// The place that keeps its rows for later sessions.
     store: Option<Arc<ViewStore>>,
+    /// True if its rows are those of an earlier session, and its plan reads them.
+    is_stored: bool,
 }
+
+/// The tables whose lack leaves a view without rows, if it has none.
+#[derive(Clone, Debug)]
+struct ViewCauses(Option<EmptyTables>);
 
 impl InlinedView {
     fn new(plan: LogicalPlan, view: &ViewDoc) -> Self {
@@ -61,11 +67,12 @@ impl InlinedView {
             table,
             rows: OnceCell::new(),
             sources: OnceLock::new(),
-            causes: OnceLock::new(),
+            causes: Mutex::default(),
             required: OnceLock::new(),
             count: OnceLock::new(),
             memory: OnceLock::new(),
             store: None,
+            is_stored: false,
         }
     }
 
@@ -82,7 +89,7 @@ impl InlinedView {
         let source = provider_as_source(Arc::clone(&rows));
         let view = Self::new(LogicalPlanBuilder::scan(&view.name, source, None)?.build()?, view);
         let rows = OnceCell::new_with(Some(Some(rows)));
-        Ok(Some(Self { rows, sources: sources.into(), count: count.into(), ..view }))
+        Ok(Some(Self { rows, sources: sources.into(), count: count.into(), is_stored: true, ..view }))
     }
 
     /// The same view, whose rows will be stored when they are cached.
@@ -105,9 +112,30 @@ impl InlinedView {
         self.table.logical_plan()
     }
 
-    /// The tables whose lack leaves it without rows. None if it may have some. This takes no planning.
-    pub(crate) fn causes(&self) -> Option<&EmptyTables> {
-        self.causes.get_or_init(|| empty::causes(self.plan())).as_ref()
+    /// The tables whose lack leaves it without rows. None if it may have some, or its stored rows do not say. This takes
+    /// no planning.
+    pub(crate) fn causes(&self) -> Option<EmptyTables> {
+        let known = self.known_causes().clone();
+        if let Some(ViewCauses(causes)) = known {
+            return causes;
+        }
+        let causes = if self.is_stored { None } else { empty::causes(self.plan()) };
+        self.explain(causes.clone());
+        causes
+    }
+
+    /// Replaces what is known of them.
+    pub(crate) fn explain(&self, causes: Option<EmptyTables>) {
+        *self.known_causes() = Some(ViewCauses(causes));
+    }
+
+    fn known_causes(&self) -> MutexGuard<'_, Option<ViewCauses>> {
+        self.causes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its statement, if its plan reads stored rows instead.
+    pub(crate) fn stored_statement(&self) -> Option<&str> {
+        self.table.get_table_definition().filter(|_| self.is_stored)
     }
 
     /// Tables each of which, without rows, leaves it without rows. This takes no planning.
@@ -180,11 +208,16 @@ pub(crate) async fn planned(
     view: &ViewDoc,
     statement: &str,
 ) -> Result<InlinedView, DataFusionError> {
+    Ok(InlinedView::new(plan_of_view(state, statement).await?, view))
+}
+
+/// The plan of a view from a statement for it, with views as leaves.
+pub(crate) async fn plan_of_view(state: &SessionState, statement: &str) -> Result<LogicalPlan> {
     let statement = state.sql_to_statement(statement, &Dialect::Generic)?;
     let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = bounded::plan_of(state, statement).await? else {
         return Err(DataFusionError::Plan("not a CREATE VIEW".into()));
     };
-    Ok(InlinedView::new(create.input.as_ref().clone(), view))
+    Ok(create.input.as_ref().clone())
 }
 
 /// The tables that a plan reads through views: schema and name, without schema if the plan names none.
