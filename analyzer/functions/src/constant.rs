@@ -96,9 +96,9 @@ impl ScalarUDFImpl for ConstantFunction {
         {
             let (bytes, rows, most) = (constant.size(), args.number_rows, MAX_BYTES >> 20);
             let reason = format!(
-                "a constant of {bytes} bytes for each of {rows} rows takes more than {most} MiB: shorten it, or select fewer rows"
+                "a constant of {bytes} bytes in {rows} rows makes more than {most} MiB at once: shorten it, or select fewer rows"
             );
-            return Err(DataFusionError::ResourcesExhausted(reason));
+            return Err(DataFusionError::Execution(reason));
         }
         Ok(value)
     }

@@ -103,7 +103,7 @@ enum PauseRole {
     Slices,
     /// They are cut by the time that the join takes: its results have the order of their rows.
     Paced,
-    /// The bytes of their rows are kept.
+    /// The bytes of their rows are noted.
     Measures,
     /// They are cut by those bytes: each of their rows has one of the first side with it.
     Repeats,

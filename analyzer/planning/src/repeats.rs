@@ -16,7 +16,7 @@ use crate::pauses::sliced;
 
 /// Bytes of the rows that are made at once, about.
 pub(crate) const AT_ONCE_BYTES: usize = 32 << 20;
-/// Most bytes of the rows that are made of one row.
+/// Most bytes of the rows that one row becomes.
 const MAX_BYTES: usize = 256 << 20;
 
 /// Bytes of a row of a batch, on average.
@@ -59,7 +59,7 @@ fn rows_at_once(batch: &RecordBatch, lists: &[usize]) -> Result<usize> {
     let others: Vec<usize> = (0..batch.num_columns()).filter(|index| !lists.contains(index)).collect();
     let repeated_bytes = row_bytes(&batch.project(&others)?);
     let element_bytes = size_of::<u64>() * lists.len();
-    let mut counts = vec![0_usize; batch.num_rows()];
+    let mut counts: Vec<usize> = vec![0; batch.num_rows()];
     for list in lists {
         for (most, elements) in counts.iter_mut().zip(elements(batch.column(*list))?) {
             *most = elements.max(*most);

@@ -283,15 +283,43 @@ fn a_statement_that_is_too_large_is_refused() {
 fn a_text_that_doubles_is_an_error_where_memory_is_short() {
     let place = CommandFolder::new();
     for memory in [&[][..], &["--memory", "1G"]] {
-        // 6 GB of addresses.
-        let mut limited = Command::new("sh");
-        limited.args(["-c", "ulimit -v 6291456; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_stallmap")]);
-        limited.args(["sql", "tiny.stallmap", "-c", DOUBLING]).args(memory);
-        let output = limited.current_dir(place.path(".")).env("STALLMAP_CACHE", "off").output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(4), "{text}");
+        let (code, text) = with_few_addresses(&place, DOUBLING, memory);
+        assert_eq!(code, Some(4), "{text}");
         assert!(text.contains("`||` makes more than 256 MiB at once"), "{text}");
     }
+}
+
+/// The exit code and the errors of a statement, with 6 GB of addresses.
+fn with_few_addresses(place: &CommandFolder, sql: &str, memory: &[&str]) -> (Option<i32>, String) {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -v 6291456; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_stallmap")]);
+    limited.args(["sql", "tiny.stallmap", "-c", sql]).args(memory);
+    let output = limited.current_dir(place.path(".")).env("STALLMAP_CACHE", "off").output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Rows that DataFusion makes without a reservation: of lists, of constants, of windows, and of tables.
+#[test]
+fn rows_that_nothing_reserves_are_an_error_where_memory_is_short() {
+    const MANY: &str = "(SELECT unnest(range(0, 50000)) AS r)";
+    let place = CommandFolder::new();
+    for sql in [
+        format!("SELECT sum(y) FROM (SELECT unnest(range(0, 1000000)) AS y FROM {MANY})"),
+        format!("SELECT max(length(x)) FROM (SELECT repeat('x', 4000000) AS x, r FROM {MANY}) GROUP BY r"),
+        format!("SELECT max(array_length(a)) FROM (SELECT array_agg(r) OVER (ORDER BY r) AS a FROM {MANY})"),
+        format!(
+            "SELECT max(length(a)) FROM (SELECT string_agg(r::text, '') OVER (ORDER BY r) AS a FROM {MANY})"
+        ),
+        format!("CREATE TABLE t AS SELECT a.r, b.r AS s FROM {MANY} a, {MANY} b"),
+    ] {
+        let (code, text) = with_few_addresses(&place, &sql, &["--memory", "512M"]);
+        assert_eq!(code, Some(4), "{sql}: {text}");
+        let is_named = text.contains("needs more memory") || text.contains("makes more than 256 MiB at once");
+        assert!(is_named, "{sql}: {text}");
+    }
+    let (code, text) =
+        with_few_addresses(&place, "SELECT sum(y) FROM (SELECT unnest(range(0, 1000000)) AS y)", &[]);
+    assert_eq!(code, Some(0), "{text}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl CommandFolder {
 
 /// The results that the programs of this run keep for the next question, as a user's do. A run begins without any.
 pub(crate) static KEPT_RESULTS: LazyLock<PathBuf> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("results");
     let removed = std::fs::remove_dir_all(&folder);
     assert!(removed.is_ok() || !folder.exists(), "{}: {removed:?}", folder.display());
     folder
