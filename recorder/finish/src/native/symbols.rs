@@ -18,7 +18,7 @@ const FUNCTION: u8 = 2;
 /// Functions that are inlined into each other.
 const MAX_LEVELS: usize = 64;
 
-type SectionBytes = EndianRcSlice<LittleEndian>;
+type DebugBytes = EndianRcSlice<LittleEndian>;
 
 /// Functions and lines of a library.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub(super) struct LibrarySymbols {
     /// Address, bytes, offset of the name.
     functions: Vec<(u64, u64, u32)>,
     names: Vec<u8>,
-    lines: Option<Context<SectionBytes>>,
+    lines: Option<Context<DebugBytes>>,
     /// The reason for missing functions.
     no_function: &'static str,
     /// The reason for missing lines.
@@ -152,11 +152,11 @@ fn functions(table: &[u8]) -> Vec<(u64, u64, u32)> {
     functions
 }
 
-fn lines(file: &ElfFile) -> Option<Context<SectionBytes>> {
+fn lines(file: &ElfFile) -> Option<Context<DebugBytes>> {
     file.section(".debug_info")?;
     let section = |id: SectionId| {
         let bytes = file.section(id.name()).unwrap_or_default();
-        Ok::<_, gimli::Error>(SectionBytes::new(bytes.into(), LittleEndian))
+        Ok::<_, gimli::Error>(DebugBytes::new(bytes.into(), LittleEndian))
     };
     Context::from_dwarf(Dwarf::load(section).ok()?).ok()
 }

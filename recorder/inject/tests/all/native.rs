@@ -18,12 +18,12 @@ use crate::faults::record_as;
 const LIBRARY: &str = r#"typedef unsigned long long (*Capture)();
 static volatile int count;
 namespace solver {
-struct Step {
+struct TimeStep {
   __attribute__((noinline)) unsigned long long leaf(Capture capture) { auto stack = capture(); count++; return stack; }
   __attribute__((always_inline)) unsigned long long inlined(Capture capture) { auto stack = leaf(capture); count++; return stack; }
   __attribute__((noinline)) unsigned long long outer(Capture capture) { auto stack = inlined(capture); count++; return stack; }
 }; }
-extern "C" unsigned long long enter(Capture capture) { auto stack = solver::Step().outer(capture); count++; return stack; }
+extern "C" unsigned long long enter(Capture capture) { auto stack = solver::TimeStep().outer(capture); count++; return stack; }
 "#;
 
 /// Calls a library twice, and gives the number of its stack.
@@ -96,9 +96,9 @@ fn stacks_of_a_library_have_functions_and_lines_or_the_reason_why_not() {
             })
             .collect();
         let expected = [
-            ("solver::Step::leaf", 5, 0),
-            ("solver::Step::inlined", 6, 0),
-            ("solver::Step::outer", 7, 1),
+            ("solver::TimeStep::leaf", 5, 0),
+            ("solver::TimeStep::inlined", 6, 0),
+            ("solver::TimeStep::outer", 7, 1),
             ("enter", 9, 0),
         ];
         assert_eq!(shown, expected, "{library}");

@@ -21,13 +21,13 @@ type LoadedBytes = &'static [u8];
 #[derive(Default)]
 pub(super) struct LoadedLibraries {
     /// In the order of their addresses.
-    libraries: Vec<LoadedLibrary>,
+    libraries: Vec<MappedLibrary>,
     pub(super) unwinder: UnwinderNative<LoadedBytes, MayAllocateDuringUnwind>,
     version: u64,
 }
 
 /// One library or program.
-pub(super) struct LoadedLibrary {
+pub(super) struct MappedLibrary {
     /// Its identity in the process.
     pub(super) id: u64,
     pub(super) path: String,
@@ -60,7 +60,7 @@ impl LoadedLibraries {
     }
 
     /// The library that holds an address.
-    pub(super) fn at(&self, address: u64) -> Option<&LoadedLibrary> {
+    pub(super) fn at(&self, address: u64) -> Option<&MappedLibrary> {
         let index = self.libraries.partition_point(|library| library.range.start <= address);
         self.libraries.get(index.checked_sub(1)?).filter(|library| library.range.contains(&address))
     }
@@ -71,7 +71,7 @@ impl LoadedLibraries {
     }
 }
 
-impl LoadedLibrary {
+impl MappedLibrary {
     pub(super) fn row(&self) -> NativeLibrary {
         let index = self.index.filter(|_| self.build_id.is_none());
         NativeLibrary {
@@ -99,7 +99,7 @@ extern "C" fn add(info: *mut libc::dl_phdr_info, _bytes: usize, data: *mut c_voi
 
 /// # Safety
 /// The loader's facts are of a library that is loaded.
-unsafe fn read(info: &libc::dl_phdr_info) -> Option<(LoadedLibrary, Module<LoadedBytes>)> {
+unsafe fn read(info: &libc::dl_phdr_info) -> Option<(MappedLibrary, Module<LoadedBytes>)> {
     if info.dlpi_phdr.is_null() {
         return None;
     }
@@ -146,7 +146,7 @@ unsafe fn read(info: &libc::dl_phdr_info) -> Option<(LoadedLibrary, Module<Loade
         ..ExplicitModuleSectionInfo::default()
     };
     let module = Module::new(String::new(), range.clone(), bias, sections);
-    let library = LoadedLibrary {
+    let library = MappedLibrary {
         id: hash::checksum(identity.as_bytes()),
         path,
         bias,

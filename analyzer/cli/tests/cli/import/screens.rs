@@ -7,13 +7,13 @@ use super::rows;
 use crate::command::CommandFolder;
 
 /// A trace of one thread and one GPU, microseconds.
-struct Trace {
+struct GeneratedTrace {
     events: Vec<String>,
     host_us: u64,
     gpu_us: u64,
 }
 
-impl Trace {
+impl GeneratedTrace {
     fn new() -> Self {
         Self { events: Vec::new(), host_us: 1_000, gpu_us: 1_000 }
     }
@@ -64,7 +64,7 @@ impl Trace {
 #[test]
 fn a_loader_that_is_late_is_no_wait_for_the_gpu() {
     let place = CommandFolder::new();
-    let mut trace = Trace::new();
+    let mut trace = GeneratedTrace::new();
     for _ in 0..6 {
         // The loader.
         trace.host_us += 20_000;
@@ -84,7 +84,7 @@ fn a_loader_that_is_late_is_no_wait_for_the_gpu() {
 #[test]
 fn a_wait_for_a_number_is_one_before_small_copies_and_launches() {
     let place = CommandFolder::new();
-    let mut trace = Trace::new();
+    let mut trace = GeneratedTrace::new();
     for _ in 0..6 {
         (0..4).for_each(|_| trace.kernel("gemm", 100));
         trace.copy("DtoH", 2, 4);
@@ -101,7 +101,7 @@ fn a_wait_for_a_number_is_one_before_small_copies_and_launches() {
 #[test]
 fn steps_of_copies_have_bars_of_copies() {
     let place = CommandFolder::new();
-    let mut trace = Trace::new();
+    let mut trace = GeneratedTrace::new();
     for _ in 0..10 {
         trace.copy("HtoD", 5_000, 64 << 20);
         trace.kernel("score", 100);
@@ -117,7 +117,7 @@ fn steps_of_copies_have_bars_of_copies() {
 #[test]
 fn a_line_that_drives_the_program_gives_way_to_its_kernels() {
     let place = CommandFolder::new();
-    let mut trace = Trace::new();
+    let mut trace = GeneratedTrace::new();
     trace.event("python_function", "cuda_graph.py(26): run", 900, 90_000, "");
     for _ in 0..6 {
         for kernel in ["attention", "gemm", "norm", "gate", "gather"] {
