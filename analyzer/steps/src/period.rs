@@ -21,7 +21,7 @@ const MIN_REGULAR_COVERED: f64 = 0.05;
 /// Fewer steps are not regular.
 const MIN_REGULAR_STEPS: usize = 4;
 /// Steps that end before this last part of the launches count less: set-up repeats kernels, too.
-const END_PART: usize = 10;
+const END_PART: usize = 20;
 /// Their weight.
 const EARLY_WEIGHT: f64 = 0.25;
 /// Cuts with less than this part of the best score give way to it.
