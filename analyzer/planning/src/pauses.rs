@@ -48,7 +48,7 @@ impl PhysicalOptimizerRule for JoinPauses {
             } else if plan.is::<CrossJoinExec>() {
                 in_slices(plan, [PauseRole::Measures, PauseRole::Repeats])?
             } else if let Some(unnest) = plan.downcast_ref::<UnnestExec>() {
-                let input = PassExec::over(Arc::clone(unnest.input()), ListPass::of(unnest));
+                let input = PassExec::over(Arc::clone(unnest.input()), ListPass::for_unnest(unnest));
                 plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))?
             } else {
                 plan

@@ -33,7 +33,7 @@ pub(crate) struct ListPass {
 }
 
 impl ListPass {
-    pub(crate) fn of(unnest: &UnnestExec) -> Self {
+    pub(crate) fn for_unnest(unnest: &UnnestExec) -> Self {
         Self { lists: unnest.list_column_indices().iter().map(|list| list.index_in_input_schema).collect() }
     }
 }
