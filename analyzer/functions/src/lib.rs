@@ -14,6 +14,7 @@ mod hex;
 pub mod hex_text;
 mod kernel_label;
 mod lane_count;
+mod line_label;
 pub mod memory;
 mod path_match;
 mod poisson;
@@ -34,6 +35,7 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
         ScalarUDF::from(hex::function()),
         ScalarUDF::from(kernel_label::function()),
         ScalarUDF::from(lane_count::function()),
+        ScalarUDF::from(line_label::function()),
         ScalarUDF::from(path_match::function()),
     ];
     all.extend(poisson::functions().map(ScalarUDF::from));

@@ -3,13 +3,13 @@
 -- all stalls add up to the samples, and `share` is a part of all samples.
 WITH charged AS (
   SELECT
-    l.function_id AS kernel_function_id, coalesce(l.forward_line || ' (grad)', l.line) AS line, c.stall_reason,
+    l.function_id AS kernel_function_id, line_label(l.line, l.forward_line) AS line, c.stall_reason,
     c.is_memory, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target,
     c.tensor_id, c.storage_id, c.allocation_id,
     sum(c.samples) AS samples
   FROM stall_charge c
   JOIN launch_context l ON l.kernel_id = c.kernel_id
-  GROUP BY l.function_id, coalesce(l.forward_line || ' (grad)', l.line), c.stall_reason, c.is_memory, c.function_id,
+  GROUP BY l.function_id, line_label(l.line, l.forward_line), c.stall_reason, c.is_memory, c.function_id,
     c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target, c.tensor_id, c.storage_id,
     c.allocation_id
 ), named AS (

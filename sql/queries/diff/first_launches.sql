@@ -12,7 +12,7 @@ SELECT
       || CAST(l.cluster_z AS VARCHAR), '')
     || CASE WHEN l.dynamic_shared_bytes > 0 THEN ', ' || CAST(l.dynamic_shared_bytes AS VARCHAR) || ' bytes of shared memory'
       ELSE '' END AS shape,
-  encode(p.bytes, 'hex') AS parameters, p.offsets, p.sizes, coalesce(c.forward_line || ' (grad)', c.line) AS line, c.op,
+  encode(p.bytes, 'hex') AS parameters, p.offsets, p.sizes, line_label(c.line, c.forward_line) AS line, c.op,
   b.kernel_id IS NOT NULL AND b.refusal IS NULL AS is_bundled
 FROM launch l
 JOIN launch_context c ON c.kernel_id = l.kernel_id

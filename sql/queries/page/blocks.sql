@@ -17,7 +17,7 @@ WITH emptied AS (
   WHERE own_place = 1
 )
 SELECT
-  n.place, n.kernel_id, k.short_kernel AS kernel, coalesce(c.forward_line || ' (grad)', c.line) AS line, n.block_count, n.timed_blocks,
+  n.place, n.kernel_id, k.short_kernel AS kernel, line_label(c.line, c.forward_line) AS line, n.block_count, n.timed_blocks,
   n.span_ns, n.waves, n.imbalance, n.block_share, n.tail_share, x.multiprocessor, x.block, x.begin_ns, x.duration_ns, x.wave
 FROM numbered n
 JOIN launch_block x ON x.kernel_id = n.kernel_id AND x.run_id = n.run_id

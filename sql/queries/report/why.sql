@@ -2,7 +2,7 @@
 -- The costliest waits, one sentence each: the stall, the waiting instruction, its producer, and the memory that the
 -- producer accesses. Locations are source lines, or the kernel and its pc if the code has no lines.
 WITH launched AS (
-  SELECT kernel_id, function_id, kernel, coalesce(forward_line || ' (grad)', line) AS python_line FROM launch_context
+  SELECT kernel_id, function_id, kernel, line_label(line, forward_line) AS python_line FROM launch_context
 ), place AS (
   -- The first launch of a place stands for its texts: attributions are far more than places.
   SELECT min(kernel_id) AS place_id, function_id, kernel, python_line

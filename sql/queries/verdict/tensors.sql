@@ -4,7 +4,7 @@
 -- the part that waits for it, where share is by traffic.
 WITH used AS (
   SELECT
-    target, object_id, remainder, coalesce(forward_line || ' (grad)', line, kernel_label(kernel)) AS stalled_at,
+    target, object_id, remainder, coalesce(line_label(line, forward_line), kernel_label(kernel)) AS stalled_at,
     sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(waited_samples) AS waited_samples
   FROM tensor_cost
   WHERE program_phase IN ($phases)

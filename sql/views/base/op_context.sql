@@ -19,7 +19,7 @@ CREATE VIEW op_context (
 ) AS
 SELECT
   o.op_id, o.name, o.phase, o.step, coalesce(o.module_path, g.module_path), p.line, q.line,
-  coalesce(q.line || ' (grad)', p.line)
+  line_label(p.line, q.line)
 FROM op o
 LEFT JOIN op g ON g.op_id = o.forward_op_id
 LEFT JOIN python_line p ON p.pystates_hash = o.pystates_hash

@@ -21,7 +21,7 @@ CREATE VIEW target_context (
 WITH tensor_call AS (
   SELECT
     *,
-    coalesce(birth_forward_line || ' (grad)', birth_line) AS place,
+    line_label(birth_line, birth_forward_line) AS place,
     regexp_replace(regexp_replace(op, '^.*::', ''), '[.].*$', '') || '()' AS call
   FROM tensor_context
 ), storage_call AS (

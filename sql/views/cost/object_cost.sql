@@ -44,14 +44,14 @@ CREATE VIEW object_cost (
 WITH used AS (
   SELECT
     target, object_id, remainder,
-    coalesce(forward_line || ' (grad)', line, kernel_label(kernel)) AS stalled_at,
+    coalesce(line_label(line, forward_line), kernel_label(kernel)) AS stalled_at,
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
     sum(waited_samples) AS waited_samples,
     sum(samples * sample_weight) AS variance,
     sum(time_ns) AS time_ns
   FROM tensor_cost
-  GROUP BY target, object_id, remainder, coalesce(forward_line || ' (grad)', line, kernel_label(kernel))
+  GROUP BY target, object_id, remainder, coalesce(line_label(line, forward_line), kernel_label(kernel))
 ), summed AS (
   SELECT
     target, object_id, remainder,

@@ -60,7 +60,7 @@ WITH accessed AS (
   WHERE memory_space IS DISTINCT FROM 'shared'
 ), kind AS (
   SELECT
-    a.*, t.storage_id, l.kernel, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line,
+    a.*, t.storage_id, l.kernel, l.op, line_label(l.line, l.forward_line) AS line,
     CASE
       WHEN a.memory_space = 'local' THEN 'local_memory'
       WHEN a.memory_kind IN ('atomic', 'reduction') AND a.object_id IS NOT NULL THEN 'atomic_wait'

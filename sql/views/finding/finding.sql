@@ -89,7 +89,7 @@ WITH found AS (
   UNION ALL SELECT *, 'finding_wrong_access' FROM finding_wrong_access
 ), launched AS (
   SELECT
-    coalesce(l.forward_line || ' (grad)', l.line) AS line, l.kernel,
+    line_label(l.line, l.forward_line) AS line, l.kernel,
     CASE WHEN p.program_phase IN ('steady', 'once') THEN 1 ELSE 0 END AS is_steady
   FROM launch_context l
   JOIN launch_phase p ON p.kernel_id = l.kernel_id

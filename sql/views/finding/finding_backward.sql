@@ -57,7 +57,7 @@ SELECT
     ELSE 'Look for atomic updates, sums over large dimensions and copies in its kernels. Another formulation of the op, '
       || 'or recomputation, can be cheaper.'
   END,
-  CAST(NULL AS VARCHAR) AS kernel, line || ' (grad)', op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
+  CAST(NULL AS VARCHAR) AS kernel, line_label(NULL, line), op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   backward_samples, backward_samples - 2 * forward_samples, backward_ns,
   0.0 AS saving_low_ns, CASE WHEN forward_samples = 0 THEN 2.0 * backward_ns ELSE greatest(backward_ns - 2.0 * forward_ns, 0.0) END AS saving_high_ns,
   CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,

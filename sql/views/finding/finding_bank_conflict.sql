@@ -75,14 +75,14 @@ WITH conflicting AS (
   LEFT JOIN launch_limit m ON m.kernel_id = w.kernel_id
 ), summed AS (
   SELECT
-    w.kernel_function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line,
+    w.kernel_function_id, l.op, line_label(l.line, l.forward_line) AS line,
     sum(w.samples) AS samples, sum(w.samples * (1 - w.passes / w.wavefronts)) AS saving_samples,
     sum(w.time_ns) AS time_ns, sum(w.wavefronts) / sum(w.requests) AS wavefronts, sum(w.passes) / sum(w.requests) AS passes,
     sum(w.time_ns * (1 - w.passes / w.wavefronts)) AS stall_ns, sum(w.conflict_ns) AS conflict_ns,
     sum(CASE WHEN w.conflict_ns >= 0.1 * w.launch_ns THEN 0.5 * w.conflict_ns ELSE 0.0 END) AS certain_ns
   FROM served w
   JOIN launch_context l ON l.kernel_id = w.kernel_id
-  GROUP BY w.kernel_function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line)
+  GROUP BY w.kernel_function_id, l.op, line_label(l.line, l.forward_line)
 )
 SELECT
   'bank_conflict', 'shared memory in ' || n.short_kernel,

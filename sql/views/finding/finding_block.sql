@@ -71,7 +71,7 @@ WITH newest AS (
   UNION ALL
   SELECT 'late_blocks', start_share AS part, 0.0, * FROM judged WHERE start_share >= 0.1
 ), launched AS (
-  SELECT f.*, l.function_id, k.kernel, k.short_kernel, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.op
+  SELECT f.*, l.function_id, k.kernel, k.short_kernel, line_label(l.line, l.forward_line) AS line, l.op
   FROM found f
   JOIN launch_context l ON l.kernel_id = f.kernel_id
   LEFT JOIN kernel_name k ON k.function_id = l.function_id

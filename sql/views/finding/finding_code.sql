@@ -92,7 +92,7 @@ WITH code AS (
   WHERE regexp_like(lower(demangled_name), 'gemm|conv|fprop|dgrad|wgrad|xmma|cutlass|nvjet')
 ), launched AS (
   SELECT
-    l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, t.dtype,
+    l.function_id, l.op, line_label(l.line, l.forward_line) AS line, t.dtype,
     c.samples, coalesce(w.samples, 0.0) AS global_samples, c.time_ns, coalesce(d.samples, 0.0) AS double_samples,
     -- Null without a known tensor.
     -- In a program without a framework, types of parameters.

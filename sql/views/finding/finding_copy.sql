@@ -66,7 +66,7 @@ WITH copied AS (
   GROUP BY size_bytes
 ), moved AS (
   SELECT
-    l.op_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.ordinal, s.samples, s.time_ns,
+    l.op_id, l.kernel, line_label(l.line, l.forward_line) AS line, l.ordinal, s.samples, s.time_ns,
     CAST(NULL AS BIGINT UNSIGNED) AS size_bytes, l.graph_id, l.graph_launch
   FROM launch_context l
   JOIN (SELECT kernel_id, sum(samples) AS samples, sum(time_ns) AS time_ns FROM sample_cost GROUP BY kernel_id) s

@@ -94,11 +94,11 @@ WITH imported AS (
   GROUP BY h.run_id
 ), placed AS (
   SELECT
-    g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.op,
+    g.run_id, g.device_id, line_label(l.line, l.forward_line) AS line, l.op,
     -- A step's range is around everything.
-    coalesce(l.forward_line || ' (grad)', CASE WHEN NOT regexp_like(l.line,
-      '^ProfilerStep#|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]$') THEN l.line END, n.short_kernel, CASE g.next_kind WHEN 'kernel' THEN NULL
-      WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(g.next_copy_kind, 'of memory'), '_', ' ') END) AS place,
+    coalesce(line_label(CASE WHEN NOT regexp_like(l.line,
+      '^ProfilerStep#|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]$') THEN l.line END, l.forward_line),
+      n.short_kernel, CASE g.next_kind WHEN 'kernel' THEN NULL WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(g.next_copy_kind, 'of memory'), '_', ' ') END) AS place,
     sum(g.duration_ns) AS ns
   FROM gap g
   LEFT JOIN launch_context l ON l.kernel_id = g.next_kernel_id

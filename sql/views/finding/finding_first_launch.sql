@@ -41,13 +41,13 @@ CREATE VIEW finding_first_launch (
 SELECT
   'slow_first_launch',
   'first launch of ' || n.short_kernel,
-  'The first launch of ' || n.short_kernel || ' with ' || f.shape || coalesce(' at ' || coalesce(l.forward_line || ' (grad)',
-    l.line), '') || ' takes ' || CAST(CAST(f.ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as long as '
+  'The first launch of ' || n.short_kernel || ' with ' || f.shape || coalesce(' at ' || line_label(l.line, l.forward_line), '')
+    || ' takes ' || CAST(CAST(f.ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as long as '
     || CASE f.launch_count WHEN 2 THEN 'the later one' ELSE 'the later ' || CAST(f.launch_count - 1 AS VARCHAR) END
     || ': its data and its code are not in the caches.',
   n.short_kernel || ': ' || CAST(CAST(f.ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as long as later launches',
   'Warm up before you measure. If each run begins like this, prefetch its data.',
-  n.kernel, coalesce(l.forward_line || ' (grad)', l.line), l.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
+  n.kernel, line_label(l.line, l.forward_line), l.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   f.first_samples, f.first_samples - f.later_samples, c.time_ns,
   CAST(NULL AS DOUBLE) AS saving_low_ns, CAST(NULL AS DOUBLE) AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT kernel_id, shape, occurrence, step, samples, memory_samples, time_ns FROM launch_measure WHERE '

@@ -59,7 +59,7 @@ WITH late AS (
 )
 SELECT
   'small_kernels',
-  coalesce(forward_line || ' (grad)', line, 'launches without a Python line'),
+  coalesce(line_label(line, forward_line), 'launches without a Python line'),
   CAST(CAST(round(step_launch_count) AS BIGINT) AS VARCHAR) || ' kernels ' || CASE WHEN step_count = 0 THEN ''
     ELSE 'per step ' END || 'are launched ' || coalesce('for the gradient of ' || forward_line, 'at ' || line,
     'without a Python line') || ', and each runs for ' || CAST(CAST(mean_ns / 1000 AS DECIMAL(9, 2)) AS VARCHAR)
@@ -67,7 +67,7 @@ SELECT
   CAST(CAST(round(step_launch_count) AS BIGINT) AS VARCHAR) || ' kernels' || CASE WHEN step_count = 0 THEN ''
     ELSE ' per step' END || ' of ' || CAST(CAST(mean_ns / 1000 AS DECIMAL(9, 2)) AS VARCHAR) || ' µs on average',
   'Fuse them: torch.compile, a fused or foreach version of the op, or one custom kernel.',
-  CAST(NULL AS VARCHAR) AS kernel, coalesce(forward_line || ' (grad)', line) AS subject_line, CAST(NULL AS VARCHAR) AS op,
+  CAST(NULL AS VARCHAR) AS kernel, line_label(line, forward_line) AS subject_line, CAST(NULL AS VARCHAR) AS op,
   CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   samples, (memory_samples + fetch_samples) * (1 - 1 / step_launch_count), time_ns,
   0.3 * time_ns * (1 - 1 / step_launch_count) AS saving_low_ns, (time_ns + late_ns) * (1 - 1 / step_launch_count) AS saving_high_ns,

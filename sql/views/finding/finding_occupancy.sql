@@ -57,7 +57,7 @@ WITH fixed AS (
 ), launched AS (
   SELECT
     l.kernel_id, l.function_id, n.kernel, n.short_kernel, l.device_id, v.name AS gpu, l.op,
-    coalesce(l.forward_line || ' (grad)', l.line) AS line,
+    line_label(l.line, l.forward_line) AS line,
     c.samples, c.memory_samples, coalesce(x.samples, 0.0) AS fixed_samples, c.time_ns,
     o.limiter, o.occupancy, o.waves, o.tail_share, o.resident_blocks,
     o.block_warps, o.register_count, o.shared_bytes, o.idle_multiprocessor_share, o.multiprocessor_count,

@@ -56,8 +56,8 @@ WITH reason AS (
 ), kernel AS (
   SELECT
     l.function_id, f.finding,
-    CASE WHEN count(DISTINCT coalesce(l.forward_line || ' (grad)', l.line)) = 1
-      THEN max(coalesce(l.forward_line || ' (grad)', l.line)) END AS line,
+    CASE WHEN count(DISTINCT line_label(l.line, l.forward_line)) = 1
+      THEN max(line_label(l.line, l.forward_line)) END AS line,
     CASE WHEN count(DISTINCT l.op) = 1 THEN max(l.op) END AS op,
     sum(coalesce(r.samples, 0.0)) AS samples,
     sum(coalesce(r.samples, 0.0) * c.time_ns / nullif(c.samples, 0.0)) AS time_ns,

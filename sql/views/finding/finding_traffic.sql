@@ -57,7 +57,7 @@ WITH moved AS (
   HAVING sum(t.share) >= 0.25
 ), summed AS (
   SELECT
-    l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, m.resource, m.target, o.name, o.type,
+    l.function_id, l.op, line_label(l.line, l.forward_line) AS line, m.resource, m.target, o.name, o.type,
     o.born_at, max(o.label) AS label,
     first_value(m.tensor_id ORDER BY c.samples DESC, m.object_id) AS tensor_id,
     sum(c.samples) AS samples, sum(c.time_ns) AS time_ns, count(DISTINCT m.kernel_id) AS launches,
@@ -68,7 +68,7 @@ WITH moved AS (
   JOIN launch_context l ON l.kernel_id = m.kernel_id
   LEFT JOIN traffic_relief r ON r.kernel_id = m.kernel_id AND r.target = m.target AND r.object_id = m.object_id
   LEFT JOIN target_context o ON o.target = m.target AND o.object_id = m.object_id
-  GROUP BY l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line), m.resource, m.target, o.name, o.type,
+  GROUP BY l.function_id, l.op, line_label(l.line, l.forward_line), m.resource, m.target, o.name, o.type,
     o.born_at
 ), worded AS (
   SELECT

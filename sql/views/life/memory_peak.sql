@@ -56,7 +56,7 @@ WITH peak AS (
   GROUP BY p.run_id, p.device_id
 )
 SELECT
-  p.device_id, p.ordinal, p.kernel_id, l.op, coalesce(l.forward_line || ' (grad)', l.line), p.live_bytes,
+  p.device_id, p.ordinal, p.kernel_id, l.op, line_label(l.line, l.forward_line), p.live_bytes,
   p.object_count, coalesce(n.needed_bytes, 0), coalesce(n.least_bytes, 0), p.run_id
 FROM peak p
 LEFT JOIN needed n ON n.run_id = p.run_id AND n.device_id = p.device_id

@@ -114,7 +114,7 @@ SELECT
     - CAST(coalesce(CASE WHEN f.defect = 'after free' THEN NULL ELSE t.address END, s.address, a.address) AS BIGINT),
   coalesce(s.alloc_ordinal, a.alloc_ordinal), coalesce(s.free_ordinal, a.free_ordinal), f.lane_count, f.request_count,
   f.byte_count, f.address, f.block, f.warp, f.lane_mask, f.other_function_id, f.other_pc, f.other_kind, f.other_block,
-  f.other_warp, f.other_lane_mask, coalesce(l.forward_line || ' (grad)', l.line), l.op
+  f.other_warp, f.other_lane_mask, line_label(l.line, l.forward_line), l.op
 FROM targeted f
 JOIN launch_context l ON l.kernel_id = f.kernel_id
 LEFT JOIN access_line p ON p.function_id = f.function_id AND p.pc = f.pc

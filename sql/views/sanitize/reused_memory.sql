@@ -89,8 +89,8 @@ WITH stream AS (
 SELECT
   p.kernel_id, p.stream_id, p.storage_id, c.label, c.type, c.born_at, p.evidence, p.other_kernel_id, p.other_stream_id,
   p.other_storage_id, d.label, d.type, d.born_at, CAST(p.past_address - p.first_address AS BIGINT),
-  CAST(p.first_address - p.address AS BIGINT), p.late_ns, coalesce(l.forward_line || ' (grad)', l.line), l.op,
-  coalesce(m.forward_line || ' (grad)', m.line), m.op
+  CAST(p.first_address - p.address AS BIGINT), p.late_ns, line_label(l.line, l.forward_line), l.op,
+  line_label(m.line, m.forward_line), m.op
 FROM pair p
 JOIN launch_context l ON l.kernel_id = p.kernel_id
 JOIN launch_context m ON m.kernel_id = p.other_kernel_id

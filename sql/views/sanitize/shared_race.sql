@@ -52,7 +52,7 @@ WITH dropping AS (
 SELECT
   f.kernel_id, f.function_id, f.pc, p.source_line, p.call_path, f.kind, f.other_function_id, f.other_pc, q.source_line,
   q.call_path, f.other_kind, f.address, f.byte_count, f.block, f.warp, f.lane_mask, f.other_warp, f.other_lane_mask,
-  f.barrier_count, coalesce(l.forward_line || ' (grad)', l.line), l.op
+  f.barrier_count, line_label(l.line, l.forward_line), l.op
 FROM shared_conflict f
 JOIN launch_context l ON l.kernel_id = f.kernel_id
 LEFT JOIN access_line p ON p.function_id = f.function_id AND p.pc = f.pc
