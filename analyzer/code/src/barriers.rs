@@ -7,7 +7,7 @@ use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::Pc;
 
 use super::derived::BarrierStep;
-use super::section::{PlacedFunction, SectionCode};
+use super::section::{SectionCode, SectionFunction};
 
 /// Maximum of barriers on a path that are counted.
 const MAX_BARRIERS: u32 = 63;
@@ -33,7 +33,7 @@ enum SyncStep {
 }
 
 /// Rows of `barrier_step` of a function. None if anything but barriers of the complete block may order its warps.
-pub(super) fn steps(section: &SectionCode, function: &PlacedFunction) -> Vec<BarrierStep> {
+pub(super) fn steps(section: &SectionCode, function: &SectionFunction) -> Vec<BarrierStep> {
     let offsets: Vec<u32> = section.offsets(function).collect();
     let steps: Option<Vec<SyncStep>> =
         offsets.iter().map(|offset| section.instruction(*offset).map(|found| step_of(&found))).collect();
@@ -101,7 +101,7 @@ fn step_of(instruction: &SassInstruction) -> SyncStep {
 }
 
 /// Indices of the instructions that may follow each instruction of a function.
-fn successors(section: &SectionCode, function: &PlacedFunction, count: usize) -> Vec<Vec<usize>> {
+fn successors(section: &SectionCode, function: &SectionFunction, count: usize) -> Vec<Vec<usize>> {
     let index = |offset: u32| {
         let index = (offset.checked_sub(function.offset)? / INSTRUCTION_BYTES) as usize;
         (index < count).then_some(index)

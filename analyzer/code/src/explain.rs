@@ -52,8 +52,8 @@ pub(super) fn sentence(section: &SectionCode, producer: &WaitProducer) -> String
 /// Such as "STG.32 at 0x190 waits for room in the queue of its unit", where it waits for what it asks itself.
 pub(super) fn itself(section: &SectionCode, offset: u32, awaited: &str) -> String {
     let Some(instruction) = section.instruction(offset) else { return String::new() };
-    let place = section.place(offset).map_or(offset, |(_, pc)| pc.0);
-    format!("{} at {place:#x} waits for {awaited}", name(&instruction))
+    let pc = section.location(offset).map_or(offset, |(_, pc)| pc.0);
+    format!("{} at {pc:#x} waits for {awaited}", name(&instruction))
 }
 
 /// Name and size of access, as in an instruction's text.
@@ -75,7 +75,7 @@ fn named(
     let offset = if is_waiter { producer.waiter } else { producer.producer };
     let of = |offset: u32| section.function_at(offset);
     let mut text =
-        format!("{} at {:#x}", name(instruction), section.place(offset).map_or(offset, |(_, pc)| pc.0));
+        format!("{} at {:#x}", name(instruction), section.location(offset).map_or(offset, |(_, pc)| pc.0));
     let (function, other) = (of(offset), of(if is_waiter { producer.producer } else { producer.waiter }));
     if let (Some(function), true) = (function, function != other) {
         text.extend([" of ", &function.name]);

@@ -32,7 +32,7 @@ use tokio::sync::OnceCell;
 pub use self::cache::ResultCache;
 pub use self::findings::{MemoryInstruction, SectionFindings};
 use self::read::FoundSection;
-pub use self::section::{PlacedFunction, SectionCode, SectionLines};
+pub use self::section::{SectionCode, SectionFunction, SectionLines};
 use stallmap_tables::error::TableError;
 
 /// The machine code of one capture, analyzed on first use.

@@ -17,7 +17,7 @@ use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 
-use super::section::{PlacedFunction, SectionLines};
+use super::section::{SectionFunction, SectionLines};
 
 /// Maximum bytes of code of a capture's sections: their analysis takes up to two microseconds an instruction, and up to
 /// twenty where the code is crafted.
@@ -31,7 +31,7 @@ pub(super) struct FoundSection {
     pub(super) sm: Sm,
     pub(super) section: CodeSection,
     pub(super) code: Vec<u8>,
-    pub(super) functions: Vec<PlacedFunction>,
+    pub(super) functions: Vec<SectionFunction>,
     pub(super) lines: SectionLines,
 }
 
@@ -90,10 +90,10 @@ fn read_module(
         }
     };
     let wanted: BTreeSet<FunctionId> = functions.iter().map(|row| row.function_id).collect();
-    let mut placed_before = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let (mut without_room, mut too_long) = (BTreeSet::new(), BTreeSet::new());
     for (index, section) in cubin.sections.into_iter().enumerate() {
-        let functions = place(&section, module_id, &wanted, &mut placed_before);
+        let functions = section_functions(&section, module_id, &wanted, &mut seen);
         let ids = || functions.iter().map(|function| function.function_id);
         let Some(code) = bytes.get(section.bytes.clone()).filter(|_| ids().any(|id| wanted.contains(&id)))
         else {
@@ -173,22 +173,22 @@ fn cause(error: &CaptureError) -> String {
 }
 
 /// The functions of a section. If several share a location, the requested one counts. A repeated name is skipped.
-fn place(
+fn section_functions(
     section: &CodeSection,
     module_id: ModuleId,
     wanted: &BTreeSet<FunctionId>,
-    placed_before: &mut BTreeSet<FunctionId>,
-) -> Vec<PlacedFunction> {
-    let placed = section.functions.iter().map(|function| PlacedFunction {
+    seen: &mut BTreeSet<FunctionId>,
+) -> Vec<SectionFunction> {
+    let functions = section.functions.iter().map(|function| SectionFunction {
         function_id: hash::function_id(module_id, &function.name),
         name: function.name.clone(),
         offset: function.offset,
         bytes: function.bytes,
         is_kernel: function.is_kernel,
     });
-    let mut placed: Vec<PlacedFunction> =
-        placed.filter(|function| placed_before.insert(function.function_id)).collect();
-    placed.sort_by_key(|function| (function.offset, !wanted.contains(&function.function_id)));
-    placed.dedup_by_key(|function| function.offset);
-    placed
+    let mut functions: Vec<SectionFunction> =
+        functions.filter(|function| seen.insert(function.function_id)).collect();
+    functions.sort_by_key(|function| (function.offset, !wanted.contains(&function.function_id)));
+    functions.dedup_by_key(|function| function.offset);
+    functions
 }

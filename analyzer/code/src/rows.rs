@@ -18,7 +18,7 @@ use super::derived::{
     SharedFill, SignalWork, TensorMapUse,
 };
 use super::findings::MemoryInstruction;
-use super::section::{PlacedFunction, SectionCode};
+use super::section::{SectionCode, SectionFunction};
 use super::{AnalyzedSection, barriers, explain};
 
 /// The columns and functions that a scan reads from a table.
@@ -78,7 +78,7 @@ pub(super) fn functions(analyzed: &AnalyzedSection, asked: &CodeScan) -> Result<
 fn function_code(
     section: &SectionCode,
     kernel: Option<FunctionId>,
-    function: &PlacedFunction,
+    function: &SectionFunction,
     asked: &CodeScan,
 ) -> FunctionCode {
     let wants_accesses = asked.schema.fields().iter().any(|field| field.name().ends_with("_access_count"));
@@ -108,7 +108,7 @@ fn within<T>(items: &[T], range: &Range<u32>, offset: impl Fn(&T) -> u32) -> u32
 }
 
 /// Instructions of a function that access memory.
-fn accesses(section: &SectionCode, function: &PlacedFunction) -> MemoryInstructions {
+fn accesses(section: &SectionCode, function: &SectionFunction) -> MemoryInstructions {
     let start = function.offset as usize;
     let end = start.saturating_add(function.bytes as usize).min(section.code.len());
     section.code.get(start..end).map(|code| observable::count_memory(code, section.sm)).unwrap_or_default()
@@ -135,7 +135,7 @@ pub(super) fn instructions(section: &SectionCode, asked: &CodeScan) -> Result<Re
 
 fn instruction(
     section: &SectionCode,
-    function: &PlacedFunction,
+    function: &SectionFunction,
     offset: u32,
     asked: &CodeScan,
 ) -> Option<Instruction> {
@@ -145,9 +145,9 @@ fn instruction(
     };
     let blocks = &section.findings.blocks;
     let block = blocks.partition_point(|block| block.first <= offset).checked_sub(1);
-    let block = block.and_then(|place| blocks.get(place)).filter(|block| offset <= block.last);
+    let block = block.and_then(|index| blocks.get(index)).filter(|block| offset <= block.last);
     let maps = &section.findings.tensor_maps;
-    let map = maps.binary_search_by_key(&offset, |map| map.offset).ok().and_then(|place| maps.get(place));
+    let map = maps.binary_search_by_key(&offset, |map| map.offset).ok().and_then(|index| maps.get(index));
     let memory = decoded.memory;
     let line = section.lines.at(offset).next();
     Some(Instruction {
@@ -177,7 +177,7 @@ fn instruction(
 }
 
 /// An instruction's text, with the pc of its target.
-fn shown(decoded: &SassInstruction, function: &PlacedFunction, offset: u32) -> String {
+fn shown(decoded: &SassInstruction, function: &SectionFunction, offset: u32) -> String {
     let next = i64::from(offset) + i64::from(INSTRUCTION_BYTES) - i64::from(function.offset);
     let target = decoded.displacement().map(|displacement| next + displacement);
     match target {
@@ -207,7 +207,7 @@ fn call_path(section: &SectionCode, offset: u32, asked: &CodeScan) -> Option<Str
 /// Rows of `basic_block`.
 pub(super) fn blocks(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let rows = section.findings.blocks.iter().filter_map(|block| {
-        let (function_id, first) = section.place(block.first)?;
+        let (function_id, first) = section.location(block.first)?;
         let bytes = block.last.checked_sub(block.first)?;
         asked.wants_function(function_id).then(|| BasicBlock {
             function_id,
@@ -223,10 +223,11 @@ pub(super) fn blocks(section: &SectionCode, asked: &CodeScan) -> Result<RecordBa
 /// Rows of `basic_block_edge`.
 pub(super) fn edges(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let of_block = |block: &CodeBlock| {
-        let from = section.place(block.first).filter(|(function_id, _)| asked.wants_function(*function_id));
+        let from =
+            section.location(block.first).filter(|(function_id, _)| asked.wants_function(*function_id));
         let edge = move |successor: &u32| {
             let (function_id, block) = from?;
-            let (successor_function_id, successor) = section.place(*successor)?;
+            let (successor_function_id, successor) = section.location(*successor)?;
             Some(BasicBlockEdge { function_id, block, successor_function_id, successor })
         };
         block.successors.iter().filter_map(edge).collect::<Vec<_>>()
@@ -265,7 +266,7 @@ fn itself(
     asked: &CodeScan,
     explain: impl FnOnce() -> String,
 ) -> Option<ProducerCandidate> {
-    let (function_id, pc) = section.place(memory.offset)?;
+    let (function_id, pc) = section.location(memory.offset)?;
     asked.wants_function(function_id).then(|| ProducerCandidate {
         function_id,
         pc,
@@ -285,8 +286,8 @@ fn itself(
 }
 
 fn candidate(section: &SectionCode, producer: &WaitProducer, asked: &CodeScan) -> Option<ProducerCandidate> {
-    let (function_id, pc) = section.place(producer.waiter)?;
-    let (producer_function_id, producer_pc) = section.place(producer.producer)?;
+    let (function_id, pc) = section.location(producer.waiter)?;
+    let (producer_function_id, producer_pc) = section.location(producer.producer)?;
     let memory = section.findings.memory_at(producer.producer);
     let class =
         || section.instruction(producer.producer).map_or(ExecutionUnit::Unknown, |decoded| decoded.class);
@@ -329,7 +330,7 @@ fn explanation(asked: &CodeScan, sentence: impl FnOnce() -> String) -> String {
 pub(super) fn tensor_maps(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let kernel = section.kernel().map(|kernel| kernel.function_id);
     let rows = section.findings.tensor_maps.iter().filter_map(|map| {
-        let (function_id, pc) = section.place(map.offset)?;
+        let (function_id, pc) = section.location(map.offset)?;
         let kernel_function_id = kernel?;
         let parameter_offset = map.parameter_offset;
         asked.wants_function(function_id).then_some(TensorMapUse {
@@ -347,7 +348,7 @@ pub(super) fn tensor_maps(section: &SectionCode, asked: &CodeScan) -> Result<Rec
 pub(super) fn pointers(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let kernel = section.kernel().map(|kernel| kernel.function_id);
     let rows = section.findings.pointers.iter().filter_map(|pointer| {
-        let (function_id, pc) = section.place(pointer.offset)?;
+        let (function_id, pc) = section.location(pointer.offset)?;
         let kernel_function_id = kernel?;
         let parameter_offset = pointer.parameter_offset;
         let block_axes = pointer.axes.map(GridAxes::name);
@@ -373,11 +374,11 @@ pub(super) fn access_pointers(section: &SectionCode, asked: &CodeScan) -> Result
 /// Rows of `signal_work`.
 pub(super) fn signals(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let of_signal = |signal: &BarrierSignal| {
-        let place =
-            section.place(signal.offset).filter(|(function_id, _)| asked.wants_function(*function_id));
+        let location =
+            section.location(signal.offset).filter(|(function_id, _)| asked.wants_function(*function_id));
         let row = move |offset: &u32| {
-            let (function_id, pc) = place?;
-            let (work_function_id, work_pc) = section.place(*offset)?;
+            let (function_id, pc) = location?;
+            let (work_function_id, work_pc) = section.location(*offset)?;
             Some(SignalWork { function_id, pc, work_function_id, work_pc })
         };
         signal.work.iter().filter_map(row).collect::<Vec<_>>()
@@ -388,8 +389,8 @@ pub(super) fn signals(section: &SectionCode, asked: &CodeScan) -> Result<RecordB
 /// Rows of `shared_fill`.
 pub(super) fn fills(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let rows = section.findings.fills.iter().filter_map(|fill| {
-        let (function_id, pc) = section.place(fill.offset)?;
-        let (fill_function_id, fill_pc) = section.place(fill.fill)?;
+        let (function_id, pc) = section.location(fill.offset)?;
+        let (fill_function_id, fill_pc) = section.location(fill.fill)?;
         asked.wants_function(function_id).then(|| SharedFill {
             function_id,
             pc,

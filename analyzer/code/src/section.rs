@@ -26,7 +26,7 @@ pub struct SectionCode {
     /// Its instructions.
     pub code: Vec<u8>,
     /// Its functions, by offset.
-    pub functions: Vec<PlacedFunction>,
+    pub functions: Vec<SectionFunction>,
     /// Its analysis.
     pub findings: Arc<SectionFindings>,
     /// The source lines of its instructions.
@@ -54,7 +54,7 @@ impl SectionLines {
 
 /// A function in a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlacedFunction {
+pub struct SectionFunction {
     /// The function.
     pub function_id: FunctionId,
     /// Mangled name.
@@ -69,25 +69,25 @@ pub struct PlacedFunction {
 
 impl SectionCode {
     /// The function at an offset of the section, and the pc in it.
-    pub fn place(&self, offset: u32) -> Option<(FunctionId, Pc)> {
+    pub fn location(&self, offset: u32) -> Option<(FunctionId, Pc)> {
         let function = self.function_at(offset)?;
         Some((function.function_id, Pc(offset - function.offset)))
     }
 
     /// The function that an offset in the section is in: the last that begins before it.
-    pub fn function_at(&self, offset: u32) -> Option<&PlacedFunction> {
+    pub fn function_at(&self, offset: u32) -> Option<&SectionFunction> {
         let behind = self.functions.partition_point(|function| function.offset <= offset);
-        behind.checked_sub(1).and_then(|place| self.functions.get(place))
+        behind.checked_sub(1).and_then(|index| self.functions.get(index))
     }
 
     /// The offsets for which [`Self::function_at`] is a function.
-    pub fn span(&self, function: &PlacedFunction) -> Range<u32> {
+    pub fn span(&self, function: &SectionFunction) -> Range<u32> {
         let behind = self.functions.partition_point(|other| other.offset <= function.offset);
         function.offset..self.functions.get(behind).map_or(u32::MAX, |next| next.offset)
     }
 
     /// The kernel whose section it is.
-    pub fn kernel(&self) -> Option<&PlacedFunction> {
+    pub fn kernel(&self) -> Option<&SectionFunction> {
         self.functions.iter().find(|function| function.is_kernel)
     }
 
@@ -97,7 +97,7 @@ impl SectionCode {
     }
 
     /// The offsets of a function's instructions.
-    pub fn offsets(&self, function: &PlacedFunction) -> impl Iterator<Item = u32> + use<> {
+    pub fn offsets(&self, function: &SectionFunction) -> impl Iterator<Item = u32> + use<> {
         let end = u64::from(function.offset) + u64::from(function.bytes);
         let end = u32::try_from(end.min(self.code.len() as u64)).unwrap_or(u32::MAX);
         (function.offset..end).step_by(INSTRUCTION_BYTES as usize)

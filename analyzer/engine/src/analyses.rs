@@ -38,7 +38,7 @@ use super::strides::StrideAnalysis;
 use super::table::CaptureEngine;
 use super::touch::TargetTouches;
 use super::unwritten::UnwrittenAnalysis;
-use stallmap_resolve::faults::FaultFacts;
+use crate::fault_facts::FaultFacts;
 use stallmap_tables::defects::{AddressFault, BlockConflict, SharedConflict, UnwrittenRead};
 use stallmap_tables::plain;
 use stallmap_tables::provider::{DerivedRows, DerivedScan, RowCount};

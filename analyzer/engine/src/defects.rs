@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::fault_facts::{self, CodePointers, FaultFacts, FaultTables};
 use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result;
 use datafusion::physical_plan::collect_partitioned;
-use stallmap_resolve::faults::{self, CodePointers, FaultFacts, FaultTables};
 
 use super::index::column;
 use super::parameters;
@@ -28,9 +28,9 @@ impl CaptureEngine {
     pub(super) fn fault_facts(&self) -> Result<Arc<FaultFacts>> {
         let [_, _, op, _, storage, _, allocation] = &self.sources;
         let tables = FaultTables {
-            op: op.read(&faults::OP)?,
-            storage: storage.read(&faults::STORAGE)?,
-            allocation: allocation.read(&faults::ALLOCATION)?,
+            op: op.read(&fault_facts::OP)?,
+            storage: storage.read(&fault_facts::STORAGE)?,
+            allocation: allocation.read(&fault_facts::ALLOCATION)?,
             launch_parameter: self.parameter.read(&parameters::COLUMNS)?,
         };
         Ok(Arc::new(FaultFacts::new(&tables)?))

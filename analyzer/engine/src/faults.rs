@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::fault_facts::{AddressDefect, FaultFacts, FaultSearch, FaultShare};
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_resolve::faults::{AddressDefect, FaultSearch, FaultShare};
 use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 
 use super::access::{AccessBatch, InstructionColumns, WarpColumns};

@@ -24,9 +24,12 @@ mod analysis;
 mod analyze;
 mod cells;
 mod classes;
+pub mod copies;
 mod defects;
 pub mod exec;
+pub mod fault_facts;
 mod faults;
+pub mod index;
 pub mod launches;
 #[cfg(test)]
 mod partition_tests;
@@ -35,6 +38,7 @@ mod races;
 mod redundancy;
 #[cfg(test)]
 mod reference_tests;
+pub mod resolve;
 mod reuse;
 mod rows;
 mod runs;
@@ -53,6 +57,5 @@ mod touch;
 mod unwritten;
 
 pub use stallmap_memory::{distinct, grid, life, lru, request, sampler, shape, view};
-use stallmap_resolve::{copies, index, resolve};
 pub use stallmap_tables::derived;
 use stallmap_tables::parameters;

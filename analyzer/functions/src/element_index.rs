@@ -95,13 +95,13 @@ fn index_of(bytes: i128, element_bytes: u32, sizes: &[i64], strides: &[i64]) -> 
     }
     let mut rest = bytes.div_euclid(i128::from(element_bytes));
     let mut moving: Vec<usize> =
-        (0..sizes.len()).filter(|&place| sizes[place] > 1 && strides[place] > 0).collect();
-    moving.sort_by_key(|&place| Reverse((strides[place], sizes[place])));
+        (0..sizes.len()).filter(|&dimension| sizes[dimension] > 1 && strides[dimension] > 0).collect();
+    moving.sort_by_key(|&dimension| Reverse((strides[dimension], sizes[dimension])));
     let mut index = vec![0; sizes.len()];
-    for &place in &moving {
-        let stride = i128::from(strides[place]);
-        index[place] = rest.div_euclid(stride);
-        rest -= index[place] * stride;
+    for &dimension in &moving {
+        let stride = i128::from(strides[dimension]);
+        index[dimension] = rest.div_euclid(stride);
+        rest -= index[dimension] * stride;
     }
     // A tensor of one element goes on in its last dimension.
     if moving.is_empty()

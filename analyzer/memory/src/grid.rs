@@ -68,14 +68,15 @@ pub struct HeatAxis {
     /// Bins along it.
     pub count: u32,
     /// Its index among the view's dimensions that vary.
-    place: Option<usize>,
+    dimension_index: Option<usize>,
 }
 
 impl HeatAxis {
     fn new(extent: u64, along: Option<(usize, &ViewDimension)>) -> Self {
         let count = u32::try_from(extent.clamp(1, MAX_CELLS)).unwrap_or(1);
-        let (place, dimension) = along.map(|(place, dimension)| (place, dimension.position)).unzip();
-        Self { dimension, extent: extent.max(1), count, place }
+        let (dimension_index, dimension) =
+            along.map(|(index, dimension)| (index, dimension.position)).unzip();
+        Self { dimension, extent: extent.max(1), count, dimension_index }
     }
 
     /// The bin that holds an index.
@@ -161,8 +162,8 @@ impl BinGrid {
 
     /// The cell of a number.
     pub fn cell_of(&self, number: u32) -> Option<(u32, u32)> {
-        let place = number.checked_sub(1)?;
-        Some((place / self.columns.count, place % self.columns.count))
+        let cell = number.checked_sub(1)?;
+        Some((cell / self.columns.count, cell % self.columns.count))
     }
 
     /// The cells with holes.
@@ -173,22 +174,23 @@ impl BinGrid {
     /// The line with the byte at an address. None if no element covers it, or elements of a line are not adjacent.
     fn line(&self, view: &TensorView, address: u64) -> Option<ViewLine> {
         let inner = view.row()?;
-        let place = view.dimensions().len() - 1;
+        let last = view.dimensions().len() - 1;
         let mut indices = [0; FEW_DIMENSIONS];
-        let indices = indices.get_mut(..=place)?;
+        let indices = indices.get_mut(..=last)?;
         if !view.locate(address, indices) {
             return None;
         }
         let (element, bytes) = (view.element(), view.element_bytes());
-        let low = view.low + (element.count(address - view.low) - indices[place]) * bytes;
+        let low = view.low + (element.count(address - view.low) - indices[last]) * bytes;
         let along = match self.fold {
             Some(line) => LineAxis::Fold(line),
-            None if self.rows.place == Some(place) => LineAxis::Rows,
-            None if self.columns.place == Some(place) => LineAxis::Columns,
+            None if self.rows.dimension_index == Some(last) => LineAxis::Rows,
+            None if self.columns.dimension_index == Some(last) => LineAxis::Columns,
             None => LineAxis::Neither,
         };
         let bin = |axis: &HeatAxis, steps: &AxisBins| {
-            let index = axis.place.filter(|other| *other != place).and_then(|place| indices.get(place));
+            let index =
+                axis.dimension_index.filter(|index| *index != last).and_then(|index| indices.get(index));
             index.map_or(0, |&index| axis.step(steps, index).0)
         };
         let first = (bin(&self.rows, &self.row_steps), bin(&self.columns, &self.column_steps));
@@ -243,7 +245,8 @@ impl BinGrid {
         if let Some(line) = self.fold {
             return Some((self.rows.cell(indices[0] / line), self.columns.cell(indices[0] % line)));
         }
-        let index = |axis: &HeatAxis| axis.place.and_then(|place| indices.get(place)).copied().unwrap_or(0);
+        let index =
+            |axis: &HeatAxis| axis.dimension_index.and_then(|index| indices.get(index)).copied().unwrap_or(0);
         Some((self.rows.cell(index(&self.rows)), self.columns.cell(index(&self.columns))))
     }
 }
@@ -315,11 +318,11 @@ mod tests {
             // Strides of a dense tensor with gaps, dealt to its dimensions in another order.
             let mut strides = vec![0; sizes.len()];
             let mut next = 1;
-            let mut places: Vec<usize> = (0..sizes.len()).collect();
-            places.rotate_left(usize::from(order) % sizes.len());
-            for &place in &places {
-                strides[place] = next;
-                next = next * sizes[place] + gap;
+            let mut dimensions: Vec<usize> = (0..sizes.len()).collect();
+            dimensions.rotate_left(usize::from(order) % sizes.len());
+            for &dimension in &dimensions {
+                strides[dimension] = next;
+                next = next * sizes[dimension] + gap;
             }
             let view = TensorView::new(4096, 4, &sizes, &strides).unwrap();
             let grid = BinGrid::new(&view);

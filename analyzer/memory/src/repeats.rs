@@ -2,7 +2,7 @@
 
 /// Values of keys, each at a place that the key implies: a new key takes the place of another.
 ///
-/// There are `SIZE` places. Few of them stay in the fastest cache, where to look up a key takes less than to compute a value.
+/// There are `SIZE` slots. Few of them stay in the fastest cache, where to look up a key takes less than to compute a value.
 #[derive(Clone, Debug)]
 pub struct KeyedValues<const N: usize, const SIZE: usize, T> {
     /// Empty before the first value.
@@ -18,14 +18,14 @@ impl<const N: usize, const SIZE: usize, T> Default for KeyedValues<N, SIZE, T> {
 impl<const N: usize, const SIZE: usize, T: Copy> KeyedValues<N, SIZE, T> {
     /// The value of a key.
     pub fn get(&self, key: &[u64; N]) -> Option<T> {
-        let known = self.known.get(Self::place(key))?.as_ref();
+        let known = self.known.get(Self::slot(key))?.as_ref();
         known.filter(|(known, _)| known == key).map(|(_, value)| *value)
     }
 
     /// Remembers a value.
     pub fn set(&mut self, key: [u64; N], value: T) {
         self.known.resize(SIZE, None);
-        if let Some(known) = self.known.get_mut(Self::place(&key)) {
+        if let Some(known) = self.known.get_mut(Self::slot(&key)) {
             *known = Some((key, value));
         }
     }
@@ -40,7 +40,7 @@ impl<const N: usize, const SIZE: usize, T: Copy> KeyedValues<N, SIZE, T> {
         self.known.capacity() * size_of::<Option<([u64; N], T)>>()
     }
 
-    fn place(key: &[u64; N]) -> usize {
+    fn slot(key: &[u64; N]) -> usize {
         let mixed = key
             .iter()
             .fold(0_u64, |mixed, part| (mixed.rotate_left(29) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -48,11 +48,11 @@ impl WarpRequest<'_> {
             lane_mask.trailing_zeros()
         };
         let active = (0..32_u32).filter(move |lane| lane_mask >> lane & 1 == 1);
-        active.enumerate().filter_map(move |(place, lane)| {
+        active.enumerate().filter_map(move |(position, lane)| {
             let distance = match lanes {
                 ActiveLanes::Regular(stride) => (i64::from(lane) - i64::from(first)) * i64::from(stride),
                 ActiveLanes::Irregular(offsets, shift) => {
-                    i64::try_from(u64::from(*offsets.get(place)?).checked_shl(shift.into())?).ok()?
+                    i64::try_from(u64::from(*offsets.get(position)?).checked_shl(shift.into())?).ok()?
                 }
             };
             Some((lane, address.wrapping_add_signed(distance)))
@@ -163,8 +163,8 @@ impl WarpRequest<'_> {
             return distinct(self.addresses().map(|(_, address)| address / unit));
         }
         let (mut lanes, mut known) = ([0; 32], 0);
-        for (place, (_, address)) in lanes.iter_mut().zip(self.addresses()) {
-            *place = address;
+        for (lane, (_, address)) in lanes.iter_mut().zip(self.addresses()) {
+            *lane = address;
             known += 1;
         }
         let lanes = &mut lanes[..known];
@@ -269,12 +269,12 @@ pub(super) fn distinct(numbers: impl Iterator<Item = u64>) -> u64 {
     let mut table = [0_u64; 64];
     let mut taken = 0_u64;
     for number in numbers {
-        let mut place = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize;
-        while taken >> place & 1 == 1 && table[place] != number {
-            place = (place + 1) % 64;
+        let mut slot = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize;
+        while taken >> slot & 1 == 1 && table[slot] != number {
+            slot = (slot + 1) % 64;
         }
-        table[place] = number;
-        taken |= 1 << place;
+        table[slot] = number;
+        taken |= 1 << slot;
     }
     taken.count_ones().into()
 }
@@ -317,7 +317,7 @@ mod tests {
                 (one_by_one.len() as u64, request.units(unit))
             );
         }
-        assert_eq!(irregular.touched(), touched, "irregular lanes at the same places touch the same");
+        assert_eq!(irregular.touched(), touched, "irregular lanes at the same offsets touch the same");
     }
 
     #[test]

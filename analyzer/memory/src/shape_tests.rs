@@ -42,8 +42,8 @@ fn golden_shapes() {
     let blocks: Vec<u32> = (0..32).map(|lane| lane / 8 * 256 + lane % 8 * 4).collect();
     let tiled = WarpRequest { lanes: ActiveLanes::Irregular(&blocks, 0), ..regular(0x1000, 4, 0, all) };
     check(&tiled, 4, 4, 128, PatternClass::Tiled);
-    let places: Vec<u32> = (0..32).map(|lane| lane * lane * 4).collect();
-    let gather = WarpRequest { lanes: ActiveLanes::Irregular(&places, 0), ..regular(0x1000, 4, 0, all) };
+    let offsets: Vec<u32> = (0..32).map(|lane| lane * lane * 4).collect();
+    let gather = WarpRequest { lanes: ActiveLanes::Irregular(&offsets, 0), ..regular(0x1000, 4, 0, all) };
     assert_eq!(shape(&gather).class, PatternClass::Gather);
 }
 

@@ -113,12 +113,12 @@ impl TensorView {
             return reaches(offset, &self.dimensions, &mut { SEARCH_STEPS }, indices);
         }
         let mut rest = offset;
-        for (place, &ViewDimension { stride, size, .. }) in self.dimensions.iter().enumerate() {
+        for (position, &ViewDimension { stride, size, .. }) in self.dimensions.iter().enumerate() {
             let index = rest / stride;
             if index >= size {
                 return false;
             }
-            if let Some(found) = indices.get_mut(place) {
+            if let Some(found) = indices.get_mut(position) {
                 *found = index;
             }
             rest -= index * stride;
@@ -167,8 +167,8 @@ fn reaches(offset: u64, dimensions: &[ViewDimension], steps: &mut u32, indices: 
     let affordable = usize::try_from(*steps).unwrap_or(usize::MAX);
     (least..=most).rev().take(affordable).any(|index| {
         *steps = steps.saturating_sub(1);
-        if let Some(place) = indices.first_mut() {
-            *place = index;
+        if let Some(first) = indices.first_mut() {
+            *first = index;
         }
         let others = indices.get_mut(1..).unwrap_or_default();
         *steps > 0 && reaches(offset - index * stride, inner, steps, others)

@@ -23,9 +23,9 @@ use stallmap_schema::capture::unfinished;
 use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::memory::AccessSummary;
 use stallmap_schema::tables::run::Run;
-use stallmap_subset::coarsen;
 use stallmap_write::CaptureForm;
 use stallmap_write::rewrite::rewrite;
+use stallmap_write::subset::coarsen;
 use tempfile::TempDir;
 
 use change::CaptureRedactor;

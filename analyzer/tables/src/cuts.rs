@@ -104,7 +104,7 @@ fn bytes(
         |&(least, most): &(u64, u64)| from.is_none_or(|from| most >= from) && to.is_none_or(|to| least < to);
     let first = bounds.iter().position(holds).unwrap_or(bounds.len());
     let past = bounds.iter().rposition(holds).map_or(bounds.len(), |last| last + 1);
-    let offset = |place: usize| metadata.row_groups().get(place).and_then(begin);
+    let offset = |index: usize| metadata.row_groups().get(index).and_then(begin);
     let start = if first == 0 { 0 } else { offset(first).unwrap_or(end) };
     start..offset(past).unwrap_or(end)
 }

@@ -34,7 +34,7 @@ impl StreamOrder {
     pub(super) fn continues(&mut self, batch: &RecordBatch) -> Result<bool> {
         let Some(end) = batch.num_rows().checked_sub(1) else { return Ok(true) };
         let columns: Vec<ArrayRef> =
-            self.columns.iter().map(|(place, _)| batch.column(*place).clone()).collect();
+            self.columns.iter().map(|(index, _)| batch.column(*index).clone()).collect();
         let last = self.last.replace(columns.iter().map(|column| column.slice(end, 1)).collect());
         if let Some(last) = last
             && !self.are_sorted(&last, &columns, std::iter::once((0, 0)))?
@@ -58,7 +58,7 @@ impl StreamOrder {
         }
         // Pairs of rows that are equal in all columns so far.
         let mut equal: Option<BooleanBuffer> = None;
-        for (column, place) in columns.iter().zip(1..) {
+        for (column, number) in columns.iter().zip(1..) {
             let (rows, next) = (column.slice(0, end), column.slice(1, end));
             let mut falls = gt(&rows, &next)?.values().clone();
             if let Some(equal) = &equal {
@@ -69,7 +69,7 @@ impl StreamOrder {
             }
             // Nothing is behind it, or all rows have one value, such as the launch.
             let has_one = equal.is_none() && eq(&column.slice(0, 1), &column.slice(end, 1))?.value(0);
-            if has_one || place == columns.len() {
+            if has_one || number == columns.len() {
                 continue;
             }
             let mut same = eq(&rows, &next)?.values().clone();

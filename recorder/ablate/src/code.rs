@@ -118,13 +118,13 @@ impl<'a> FunctionCubin<'a> {
     /// The reason that they cannot be left out.
     pub fn effect(
         &mut self,
-        places: &BTreeSet<InstructionAddress>,
+        addresses: &BTreeSet<InstructionAddress>,
     ) -> Result<OmissionEffect, OmissionRefusal> {
         let mut effect = OmissionEffect::default();
-        for (section, left_out) in self.by_section(places)? {
+        for (section, left_out) in self.by_section(addresses)? {
             let reached = reach::reached(self.decoded(section)?, &left_out)?;
             effect.branch |= reached.branch;
-            effect.loads.extend(reached.loads.iter().filter_map(|&index| self.place(section, index)));
+            effect.loads.extend(reached.loads.iter().filter_map(|&index| self.address(section, index)));
         }
         Ok(effect)
     }
@@ -146,7 +146,7 @@ impl<'a> FunctionCubin<'a> {
             };
             let reached = reach::reached_by_other_values(code, fills, &reads)?;
             effect.branch |= reached.branch;
-            effect.loads.extend(reached.loads.iter().filter_map(|&index| self.place(section, index)));
+            effect.loads.extend(reached.loads.iter().filter_map(|&index| self.address(section, index)));
         }
         Ok(effect)
     }
@@ -165,7 +165,7 @@ impl<'a> FunctionCubin<'a> {
         };
         let is_observed = |index: usize| code.instructions[index].mnemonic == Some("LDGSTS");
         let copy = |(&index, parameters): (&usize, &Vec<u32>), is_store: bool| {
-            let instruction = self.place(section, index).filter(|_| !is_observed(index))?;
+            let instruction = self.address(section, index).filter(|_| !is_observed(index))?;
             Some(SourceCopy { instruction, is_store, parameters: parameters.clone() })
         };
         let loads = fills.copies.iter().filter_map(|one| copy(one, false));
@@ -174,11 +174,11 @@ impl<'a> FunctionCubin<'a> {
 
     fn by_section(
         &self,
-        places: &BTreeSet<InstructionAddress>,
+        addresses: &BTreeSet<InstructionAddress>,
     ) -> Result<BTreeMap<usize, BTreeSet<usize>>, OmissionRefusal> {
         let mut by_section: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-        for place in places {
-            let (section, offset) = self.find(place).ok_or(OmissionRefusal::NotFound)?;
+        for address in addresses {
+            let (section, offset) = self.find(address).ok_or(OmissionRefusal::NotFound)?;
             by_section.entry(section).or_default().insert((offset / INSTRUCTION_BYTES) as usize);
         }
         Ok(by_section)
@@ -195,17 +195,17 @@ impl<'a> FunctionCubin<'a> {
     }
 
     /// The innermost source line of an instruction: file and line.
-    pub fn line(&self, place: &InstructionAddress) -> Option<(String, u32)> {
-        let (section, offset) = self.find(place)?;
+    pub fn line(&self, address: &InstructionAddress) -> Option<(String, u32)> {
+        let (section, offset) = self.find(address)?;
         let frame = self.lines.frames(section, offset).next()?;
         (frame.line > 0).then(|| (frame.file.to_owned(), frame.line))
     }
 
     /// The cubin without some instructions. Those that are not in it are left as they are.
-    pub fn without(&self, places: &BTreeSet<InstructionAddress>) -> Vec<u8> {
+    pub fn without(&self, addresses: &BTreeSet<InstructionAddress>) -> Vec<u8> {
         let mut bytes = self.bytes.to_vec();
-        for place in places {
-            let Some((section, offset)) = self.find(place) else { continue };
+        for address in addresses {
+            let Some((section, offset)) = self.find(address) else { continue };
             let at = self.cubin.sections[section].bytes.start + offset as usize;
             if let Some(low) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {
                 *low = (u16::from_le_bytes(*low) | GUARD_BITS).to_le_bytes();
@@ -215,17 +215,17 @@ impl<'a> FunctionCubin<'a> {
     }
 
     /// The section of an instruction, and its offset there.
-    fn find(&self, place: &InstructionAddress) -> Option<(usize, u32)> {
+    fn find(&self, address: &InstructionAddress) -> Option<(usize, u32)> {
         self.cubin.sections.iter().enumerate().find_map(|(position, section)| {
-            let function = section.functions.iter().find(|function| function.name == place.function)?;
-            let offset = function.offset.checked_add(place.pc)?;
-            let is_inside = place.pc < function.bytes && (offset as usize) < section.bytes.len();
-            (is_inside && place.pc.is_multiple_of(INSTRUCTION_BYTES)).then_some((position, offset))
+            let function = section.functions.iter().find(|function| function.name == address.function)?;
+            let offset = function.offset.checked_add(address.pc)?;
+            let is_inside = address.pc < function.bytes && (offset as usize) < section.bytes.len();
+            (is_inside && address.pc.is_multiple_of(INSTRUCTION_BYTES)).then_some((position, offset))
         })
     }
 
     /// The instruction at an index of a section.
-    fn place(&self, section: usize, index: usize) -> Option<InstructionAddress> {
+    fn address(&self, section: usize, index: usize) -> Option<InstructionAddress> {
         let offset = u32::try_from(index).ok()?.checked_mul(INSTRUCTION_BYTES)?;
         let function = self.cubin.sections.get(section)?.function_at(offset)?;
         Some(InstructionAddress { function: function.name.clone(), pc: offset - function.offset })

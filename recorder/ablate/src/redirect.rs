@@ -13,7 +13,7 @@ use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, TensorMap};
 use stallmap_schema::tables::memory::AccessSummary;
 use stallmap_schema::word::{AccessKind, RedirectMethod, RedirectTarget};
-use stallmap_subset::blocks::{AddressBlock, LiveBlocks};
+use stallmap_write::subset::blocks::{AddressBlock, LiveBlocks};
 
 use crate::code::{FunctionCubin, InstructionAddress, OmissionEffect, SourceCopy};
 use crate::reach::OmissionRefusal;
@@ -248,7 +248,7 @@ impl<'a> LaunchMemory<'a> {
     }
 
     fn instruction(&self, row: &AccessSummary) -> Option<InstructionAddress> {
-        self.accesses.place(row.function_id, row.pc)
+        self.accesses.address(row.function_id, row.pc)
     }
 }
 
@@ -335,7 +335,7 @@ fn together(
         all.redirected_bytes += memory.redirected_bytes;
     }
     let aliased = made().filter(|one| one.memory.as_ref().is_some_and(|memory| !memory.granules.is_empty()));
-    let reads: BTreeSet<InstructionAddress> = aliased.flat_map(Experiment::places).collect();
+    let reads: BTreeSet<InstructionAddress> = aliased.flat_map(Experiment::addresses).collect();
     let judged = if reads.is_empty() { Ok(false) } else { judge(&reads, code, near) };
     Some(Experiment {
         refusal: judged.as_ref().err().map(ToString::to_string),

@@ -10,7 +10,7 @@ use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
 use stallmap_schema::word::AblationTarget;
-use stallmap_subset::counts::AccessCounter;
+use stallmap_write::subset::counts::AccessCounter;
 
 use crate::code::{FunctionCubin, InstructionAddress, OmissionEffect};
 use crate::reach::OmissionRefusal;
@@ -59,12 +59,12 @@ pub struct Experiment {
 
 impl Experiment {
     /// The instructions that are left out.
-    pub fn places(&self) -> BTreeSet<InstructionAddress> {
-        let place = |(_, function, pc): &(u64, String, u32)| InstructionAddress {
+    pub fn addresses(&self) -> BTreeSet<InstructionAddress> {
+        let address = |(_, function, pc): &(u64, String, u32)| InstructionAddress {
             function: function.clone(),
             pc: *pc,
         };
-        self.instructions.iter().map(place).collect()
+        self.instructions.iter().map(address).collect()
     }
 }
 
@@ -151,7 +151,7 @@ impl LaunchAccesses {
     /// The instructions that read few bytes of memory.
     fn near(&self, seen: &BTreeMap<(FunctionId, Pc), InstructionAccesses>) -> BTreeSet<InstructionAddress> {
         let near = seen.iter().filter(|(_, seen)| seen.span_bytes <= NEAR_BYTES);
-        near.filter_map(|(&(function_id, pc), _)| self.place(function_id, pc)).collect()
+        near.filter_map(|(&(function_id, pc), _)| self.address(function_id, pc)).collect()
     }
 
     /// The sets of instructions with their accesses.
@@ -168,21 +168,19 @@ impl LaunchAccesses {
         if targets.lines {
             let mut by_line: BTreeMap<(String, u32), Vec<(FunctionId, Pc)>> = BTreeMap::new();
             for &(function_id, pc) in seen.keys() {
-                let line = self.place(function_id, pc).and_then(|place| code.line(&place));
+                let line = self.address(function_id, pc).and_then(|address| code.line(&address));
                 by_line.entry(line.unwrap_or_default()).or_default().push((function_id, pc));
             }
             by_line.remove(&(String::new(), 0));
-            for places in by_line.into_values() {
-                let lanes = places.iter().map(|place| seen[place].lanes).sum();
-                found.push((lanes, self.experiment(AblationTarget::Line, places)));
+            for instructions in by_line.into_values() {
+                let lanes = instructions.iter().map(|instruction| seen[instruction].lanes).sum();
+                found.push((lanes, self.experiment(AblationTarget::Line, instructions)));
             }
         }
         if targets.instructions {
-            found.extend(
-                seen.iter().map(|(place, seen)| {
-                    (seen.lanes, self.experiment(AblationTarget::Instruction, [*place]))
-                }),
-            );
+            found.extend(seen.iter().map(|(instruction, seen)| {
+                (seen.lanes, self.experiment(AblationTarget::Instruction, [*instruction]))
+            }));
         }
         found
     }
@@ -198,8 +196,8 @@ impl LaunchAccesses {
             let touching: Vec<_> = touching.collect();
             let own: u64 = touching.iter().map(|(_, seen)| seen.by_block[&Some(block)]).sum();
             let all: u64 = touching.iter().map(|(_, seen)| seen.lanes).sum();
-            let places = touching.iter().map(|(place, _)| **place);
-            let mut experiment = self.experiment(AblationTarget::Tensor, places);
+            let instructions = touching.iter().map(|(instruction, _)| **instruction);
+            let mut experiment = self.experiment(AblationTarget::Tensor, instructions);
             experiment.block_address = Some(block);
             if own.saturating_mul(100) < all.saturating_mul(OWN_PERCENT) {
                 experiment.refusal = Some(SHARED.to_owned());
@@ -213,9 +211,9 @@ impl LaunchAccesses {
                 seen.by_block.keys().flatten().any(|block| group.contains(block))
             };
             let touching = seen.iter().filter(|(_, seen)| is_of(seen));
-            let (places, lanes): (Vec<_>, Vec<u64>) =
-                touching.map(|(place, seen)| (*place, seen.lanes)).unzip();
-            (lanes.into_iter().sum(), self.experiment(AblationTarget::Tensors, places))
+            let (instructions, lanes): (Vec<_>, Vec<u64>) =
+                touching.map(|(instruction, seen)| (*instruction, seen.lanes)).unzip();
+            (lanes.into_iter().sum(), self.experiment(AblationTarget::Tensors, instructions))
         }));
         found
     }
@@ -223,7 +221,7 @@ impl LaunchAccesses {
     fn experiment(
         &self,
         target: AblationTarget,
-        places: impl IntoIterator<Item = (FunctionId, Pc)>,
+        instructions: impl IntoIterator<Item = (FunctionId, Pc)>,
     ) -> Experiment {
         let instruction = |(function_id, pc): (FunctionId, Pc)| {
             let name = self.functions.get(&function_id).map(|function| function.name.clone());
@@ -232,7 +230,7 @@ impl LaunchAccesses {
         Experiment {
             target: target.word().to_owned(),
             block_address: None,
-            instructions: places.into_iter().map(instruction).collect(),
+            instructions: instructions.into_iter().map(instruction).collect(),
             is_counted: false,
             refusal: None,
             memory: None,
@@ -259,10 +257,10 @@ impl LaunchAccesses {
             *span = row.span_bytes.max(*span);
         }
         let near = spans.into_iter().filter(|(_, span)| *span <= NEAR_BYTES);
-        near.filter_map(|((function_id, pc), _)| self.place(function_id, pc)).collect()
+        near.filter_map(|((function_id, pc), _)| self.address(function_id, pc)).collect()
     }
 
-    pub(crate) fn place(&self, function_id: FunctionId, pc: Pc) -> Option<InstructionAddress> {
+    pub(crate) fn address(&self, function_id: FunctionId, pc: Pc) -> Option<InstructionAddress> {
         let function = self.functions.get(&function_id)?.name.clone();
         Some(InstructionAddress { function, pc: pc.0 })
     }
@@ -293,7 +291,7 @@ fn judged(
     if position >= MAX_EXPERIMENTS {
         return Experiment { refusal: Some(TOO_MANY.to_owned()), ..experiment };
     }
-    match code.effect(&experiment.places()) {
+    match code.effect(&experiment.addresses()) {
         Ok(OmissionEffect { branch, loads }) if loads.is_subset(near) => {
             Experiment { is_counted: branch || !loads.is_empty(), ..experiment }
         }

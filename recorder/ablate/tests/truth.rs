@@ -94,7 +94,7 @@ fn only_guards_change() {
     let hash = capture.manifest().files.iter().find_map(|file| file.path.strip_prefix("cubins/")).unwrap();
     let cubin = capture.cubin(hash.split_once('.').unwrap().0).unwrap();
     let code = FunctionCubin::read(&cubin).unwrap();
-    let without = code.without(&experiment.places());
+    let without = code.without(&experiment.addresses());
     assert_eq!(without.len(), cubin.len());
     let changed: Vec<usize> = (0..cubin.len()).filter(|&at| cubin[at] != without[at]).collect();
     assert_eq!(changed.len(), experiment.instructions.len());
@@ -118,15 +118,15 @@ fn tensors_that_share_instructions_are_left_out_together() {
             one.target == "tensor" && one.refusal.as_deref().is_some_and(|reason| reason.contains("together"))
         };
         let together = experiments.iter().filter(|one| one.target == "tensors");
-        let together: Vec<BTreeSet<InstructionAddress>> = together.map(Experiment::places).collect();
+        let together: Vec<BTreeSet<InstructionAddress>> = together.map(Experiment::addresses).collect();
         for alone in experiments.iter().filter(shared) {
-            let places = alone.places();
-            let with = together.iter().filter(|group| places.is_subset(group)).count();
+            let addresses = alone.addresses();
+            let with = together.iter().filter(|group| addresses.is_subset(group)).count();
             assert_eq!(with, 1, "{alone:?}");
         }
         // No instruction is in two groups.
-        let places: usize = together.iter().map(BTreeSet::len).sum();
-        assert_eq!(places, together.iter().flatten().collect::<BTreeSet<_>>().len());
+        let addresses: usize = together.iter().map(BTreeSet::len).sum();
+        assert_eq!(addresses, together.iter().flatten().collect::<BTreeSet<_>>().len());
         groups += together.len();
     }
     assert!(groups > 0);

@@ -22,7 +22,7 @@ use stallmap_samples::counters::sets;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
-use stallmap_subset::LaunchRanges;
+use stallmap_write::subset::LaunchRanges;
 
 use crate::child::SignalRelay;
 use crate::exit::{self, RecorderFailure};

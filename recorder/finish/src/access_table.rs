@@ -22,7 +22,7 @@ use crate::code::CodeMap;
 use crate::error::FinishError;
 use crate::loss::LossTotals;
 use crate::runs::RunState;
-use stallmap_requests::{ConversionLimits, ConvertedLaunch, LaunchSource};
+use stallmap_write::requests::{ConversionLimits, ConvertedLaunch, LaunchSource};
 
 type FindFunction<'a> = dyn Fn(u64, u64) -> Option<(FunctionId, Pc)> + Sync + 'a;
 

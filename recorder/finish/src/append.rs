@@ -32,7 +32,7 @@ use crate::recording::OpenedRecording;
 use crate::runs::{self, RunState};
 use crate::sampling::{MergedSamples, SampledCode};
 use crate::summary::{FinishProgress, FinishSummary, RunSummary};
-use stallmap_requests::LaunchSource;
+use stallmap_write::requests::LaunchSource;
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -118,7 +118,7 @@ impl<'a> AppendedCapture<'a> {
                 LaunchSource { kernel_id, ordinal: row.ordinal, segment, frames: &frames, find: &find };
             let writer = &mut self.writer;
             let mut push = |batches: Vec<_>| batches.iter().try_for_each(|batch| merge.push(batch, writer));
-            let converted = stallmap_requests::convert(&source, &mut push)?;
+            let converted = stallmap_write::requests::convert(&source, &mut push)?;
             access_table::count(row, &converted, &mut self.losses);
             self.used.extend(&converted.functions);
         }

@@ -13,7 +13,7 @@ use stallmap_schema::id::{FunctionId, ModuleId, RunId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::LossKind;
-use stallmap_source::FileLines;
+use stallmap_write::source::FileLines;
 use stallmap_write::{CaptureForm, CaptureWriter};
 
 use self::launched::AssembledLaunches;

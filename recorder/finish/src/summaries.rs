@@ -101,8 +101,8 @@ fn place(
     ordinal: u64,
     code: &CodeMap,
 ) -> Result<(AccessKind, Space, FunctionId, Pc), &'static str> {
-    let (kind, space) = stallmap_requests::kind(flags)
-        .zip(stallmap_requests::space(space))
+    let (kind, space) = stallmap_write::requests::kind(flags)
+        .zip(stallmap_write::requests::space(space))
         .ok_or("counts of a kind that is not known")?;
     let place = code.find(pc_address.0, ordinal);
     let (function_id, pc) = place.ok_or("code of the instruction is not known")?;

@@ -108,7 +108,7 @@ fn check_words(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mu
             continue;
         };
         let Some(values) = array.values().as_string_opt::<i32>() else { continue };
-        let unknown = |place: &usize| values.is_valid(*place) && !known.contains(&values.value(*place));
+        let unknown = |row: &usize| values.is_valid(*row) && !known.contains(&values.value(*row));
         let unknown: BTreeSet<usize> = (0..values.len()).filter(unknown).collect();
         if unknown.is_empty() {
             continue;

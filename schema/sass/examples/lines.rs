@@ -14,12 +14,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (index, section) in cubin.sections.iter().enumerate() {
             let mut shown = None;
             for offset in (0..u32::try_from(section.bytes.len())?).step_by(16) {
-                let places = lines
+                let frames = lines
                     .frames(index, offset)
-                    .fold(String::new(), |places, frame| format!("{places} {}:{}", frame.file, frame.line));
-                if !places.is_empty() && shown.as_ref() != Some(&places) {
-                    writeln!(out, "{} {offset:#06x}{places}", section.name)?;
-                    shown = Some(places);
+                    .fold(String::new(), |frames, frame| format!("{frames} {}:{}", frame.file, frame.line));
+                if !frames.is_empty() && shown.as_ref() != Some(&frames) {
+                    writeln!(out, "{} {offset:#06x}{frames}", section.name)?;
+                    shown = Some(frames);
                 }
             }
         }

@@ -15,7 +15,7 @@ mod read;
 pub struct Cubin {
     /// The architecture that it is for.
     pub sm: Sm,
-    /// Sections that hold code, in the order of their place in the file.
+    /// Sections that hold code, in the order of their offset in the file.
     pub sections: Vec<CodeSection>,
     /// Functions whose addresses stand in its data: any of its kernels may call or launch them.
     pub pointed: BTreeSet<String>,
@@ -64,7 +64,7 @@ pub struct CubinFunction {
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CubinParameter {
-    /// Its place among the parameters, from 0 on.
+    /// Its position among the parameters, from 0 on.
     pub ordinal: u32,
     /// Start among the parameters, bytes.
     pub offset: u32,

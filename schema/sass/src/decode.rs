@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The tables hold the regular parts of an operand: position, width, condition. The few instructions with computed
-//! widths or registers have the calculation next to their table. Guard and control word are at the same place in
+//! widths or registers have the calculation next to their table. Guard and control word are at the same position in
 //! every instruction, known or not.
 
 mod alu;

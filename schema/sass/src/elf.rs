@@ -35,13 +35,13 @@ pub(crate) struct ElfReader<'a> {
 /// One relocation of a section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SectionRelocation {
-    /// The place that it completes.
+    /// The bytes that it completes.
     pub(crate) offset: u64,
     /// How: a number of the machine.
     pub(crate) kind: u32,
     /// The index of the symbol by which it does so.
     pub(crate) symbol: usize,
-    /// The addend. `None` where the relocated place holds it.
+    /// The addend. `None` where the relocated bytes hold it.
     pub(crate) addend: Option<i64>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> ElfReader<'a> {
         let headers = SectionHeader::parse(bytes, table, usize::from(header.e_shnum), CTX)
             .map_err(|cause| format!("its table of sections: {cause}"))?;
         let mut elf = Self { bytes, header, headers, ranges: Vec::new(), damage: Vec::new() };
-        elf.place_sections();
+        elf.set_section_ranges();
         Ok(elf)
     }
 
@@ -133,10 +133,10 @@ impl<'a> ElfReader<'a> {
     }
 
     /// Finds out where sections are. Those that leave the file, are too many or are compressed are damage.
-    fn place_sections(&mut self) {
+    fn set_section_ranges(&mut self) {
         let mut budget = self.bytes.len().saturating_mul(MAX_OVERLAP);
         for (index, header) in self.headers.iter().enumerate() {
-            let range = place(header, self.bytes.len(), &mut budget);
+            let range = section_range(header, self.bytes.len(), &mut budget);
             self.damage.extend(range.as_ref().err().map(|why| format!("section {index} {why}")));
             self.ranges.push(range.ok().flatten());
         }
@@ -144,7 +144,7 @@ impl<'a> ElfReader<'a> {
 }
 
 /// Range of a section in the file, if it has bytes there.
-fn place(
+fn section_range(
     header: &SectionHeader,
     file_bytes: usize,
     budget: &mut usize,

@@ -121,7 +121,7 @@ impl SassInstruction {
     /// between blocks. `None` for all other instructions.
     pub fn block_index(&self) -> Option<Result<u8, OtherSpecialValue>> {
         const FIRST_INDEX: u8 = 0x25;
-        /// The thread's index, and its place in the warp: equal in each block.
+        /// The thread's index, and its lane in the warp: equal in each block.
         const IN_BLOCK: [u8; 4] = [0x00, 0x21, 0x22, 0x23];
         if !matches!(self.mnemonic, Some("S2R" | "S2UR")) {
             return None;

@@ -30,7 +30,7 @@ pub struct LineTable {
     pub damage: Vec<String>,
 }
 
-/// One place in the source, on the way from an instruction out to its kernel.
+/// One line of the source, on the way from an instruction out to its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineFrame<'a> {
     /// The inlined function that holds the line, demangled. None for the function whose code it is.
@@ -41,7 +41,7 @@ pub struct LineFrame<'a> {
     pub line: u32,
 }
 
-/// A row's place among all rows.
+/// A row's position among all rows.
 type RowId = u32;
 /// First offset of each row. `None`: the lines end there.
 type RowStarts = Vec<(u32, Option<RowId>)>;
@@ -129,12 +129,13 @@ fn relocated(elf: &ElfReader<'_>, section: usize, programs: &[u8], cubin: &Cubin
     for relocation in elf.relocations(section).filter(|relocation| relocation.kind == ADDRESS) {
         let Some(symbol) = symbols.get(relocation.symbol) else { continue };
         let Some(index) = sections.get(&symbol.st_shndx) else { continue };
-        let place = usize::try_from(relocation.offset).ok();
-        let place = place.and_then(|place| programs.get_mut(place..)?.first_chunk_mut::<8>());
-        let Some(place) = place else { continue };
-        let addend = relocation.addend.map_or_else(|| u64::from_le_bytes(*place), i64::cast_unsigned);
+        let Ok(start) = usize::try_from(relocation.offset) else { continue };
+        let Some(bytes) = programs.get_mut(start..).and_then(|rest| rest.first_chunk_mut::<8>()) else {
+            continue;
+        };
+        let addend = relocation.addend.map_or_else(|| u64::from_le_bytes(*bytes), i64::cast_unsigned);
         let offset = symbol.st_value.wrapping_add(addend);
-        *place = program::address(*index, offset).to_le_bytes();
+        *bytes = program::address(*index, offset).to_le_bytes();
     }
     programs
 }

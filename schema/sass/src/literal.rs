@@ -14,7 +14,7 @@ pub enum Literal {
     Float(f64),
     /// 64 bits of the instruction, the first source among them.
     Wide(u64),
-    /// A place in a constant bank.
+    /// An offset in a constant bank.
     Constant {
         /// The bank. The parameters of a kernel are in bank 0.
         bank: u8,
@@ -24,7 +24,7 @@ pub enum Literal {
 }
 
 impl Literal {
-    /// The literal of an instruction. Its place is the same in all classes of arithmetic: the form (bits 9 to 11)
+    /// The literal of an instruction. Its position is the same in all classes of arithmetic: the form (bits 9 to 11)
     /// decides which of the last two sources it is.
     pub(crate) fn from_instruction(instruction: &SassInstruction) -> Option<Self> {
         let word = instruction.word;

@@ -51,13 +51,13 @@ const READ_MASK: u128 = 7;
 
 /// Bytes of an instruction.
 const INSTRUCTION: usize = 16;
-/// Bytes that a code section's size and place are multiples of.
+/// Bytes that a code section's size and offset are multiples of.
 const ALIGNMENT: usize = 128;
 
 /// The architecture whose encoding of branches is written here.
 const ARCHITECTURE: Sm = Sm(90);
 
-/// Bytes of headers and symbols in ELF files of 64 bits, and places of their fields.
+/// Bytes of headers and symbols in ELF files of 64 bits, and offsets of their fields.
 mod elf {
     pub(super) const PROGRAM_HEADERS: usize = 0x20;
     pub(super) const SECTION_HEADERS: usize = 0x28;
@@ -266,7 +266,7 @@ fn grown(bytes: &[u8], section: &CodeSection, code: &[u128]) -> Option<Vec<u8>> 
 /// A cubin in which bytes were inserted.
 struct CubinBytes {
     bytes: Vec<u8>,
-    /// The place before which nothing moved.
+    /// The offset before which nothing moved.
     end: u64,
     added: u64,
 }

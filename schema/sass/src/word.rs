@@ -22,8 +22,8 @@ impl InstructionWord {
     }
 
     /// True if a bit is set.
-    pub const fn bit(self, place: u32) -> bool {
-        self.0 >> place & 1 == 1
+    pub const fn bit(self, position: u32) -> bool {
+        self.0 >> position & 1 == 1
     }
 
     /// Eight bits from bit `start` on.

@@ -166,8 +166,8 @@ fn a_damaged_section_does_not_take_the_others() {
     let count = usize::from(u16::from_le_bytes(*damaged[60..].first_chunk().unwrap()));
     let kernel = Cubin::read(&damaged).unwrap().sections[0].bytes.start as u64;
     let header = (0..count).map(|index| headers + index * 64);
-    let place = |at: usize| u64::from_le_bytes(*damaged[at + 24..].first_chunk().unwrap());
-    let header = header.into_iter().find(|at| place(*at) == kernel && damaged[at + 4] == 1).unwrap();
+    let number = |at: usize| u64::from_le_bytes(*damaged[at + 24..].first_chunk().unwrap());
+    let header = header.into_iter().find(|at| number(*at) == kernel && damaged[at + 4] == 1).unwrap();
     damaged[header + 39] = 0x7f;
     let cubin = Cubin::read(&damaged).unwrap();
     assert_eq!(cubin.sections.len(), 2);
@@ -186,11 +186,11 @@ fn zeroed_code_is_as_good_as_any() {
 proptest! {
     /// Whatever is overwritten: an error, or a cubin whose parts lie in the file.
     #[test]
-    fn overwritten_bytes_are_never_a_panic(places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
+    fn overwritten_bytes_are_never_a_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
         let mut damaged = bytes("calls.sm_90.abi8.cubin");
-        for (place, byte) in places {
-            let place = place.index(damaged.len());
-            damaged[place] = byte;
+        for (index, byte) in changes {
+            let index = index.index(damaged.len());
+            damaged[index] = byte;
         }
         if let Ok(cubin) = Cubin::read(&damaged) {
             for section in &cubin.sections {

@@ -99,12 +99,12 @@ fn literal_difference(ours: &SassInstruction, text: &str) -> Option<String> {
     let has_constant = text.contains("c[0x");
     match ours.literal() {
         Some(Literal::Constant { bank, offset }) => {
-            let place = format!("c[{bank:#x}][{offset:#x}]");
+            let constant = format!("c[{bank:#x}][{offset:#x}]");
             let with_register = text
                 .replace("][UR", "][R")
                 .split_once(&format!("c[{bank:#x}][R"))
                 .is_some_and(|(_, rest)| offset == 0 || rest.contains(&format!("{offset:#x}]")));
-            (!text.contains(&place) && !with_register).then(|| format!("constant {place}"))
+            (!text.contains(&constant) && !with_register).then(|| format!("constant {constant}"))
         }
         Some(Literal::Wide(value)) => {
             (!text.ends_with(&format!(" {value:#x}"))).then(|| format!("immediate {value:#x}"))

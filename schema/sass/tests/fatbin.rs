@@ -137,12 +137,12 @@ proptest! {
     #[test]
     fn overwritten_bytes_are_never_a_panic(
         stored in 0..3_usize,
-        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
     ) {
         let mut damaged = bytes(STORED[stored]);
-        for (place, byte) in places {
-            let place = place.index(damaged.len());
-            damaged[place] = byte;
+        for (index, byte) in changes {
+            let index = index.index(damaged.len());
+            damaged[index] = byte;
         }
         if let Ok(fatbins) = Fatbins::find(&damaged) {
             for entry in fatbins.entries().flatten() {

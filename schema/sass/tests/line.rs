@@ -39,13 +39,13 @@ fn changes_of_line(cubin: &Cubin, lines: &LineTable) -> String {
     for (index, section) in cubin.sections.iter().enumerate() {
         let mut shown = None;
         for offset in (0..u32::try_from(section.bytes.len()).unwrap()).step_by(16) {
-            let places = lines
+            let frames = lines
                 .frames(index, offset)
-                .fold(String::new(), |places, frame| format!("{places} {}:{}", frame.file, frame.line));
+                .fold(String::new(), |frames, frame| format!("{frames} {}:{}", frame.file, frame.line));
             // nvdisasm does not print the end of lines.
-            if !places.is_empty() && shown.as_ref() != Some(&places) {
-                writeln!(text, "{} {offset:#06x}{places}", section.name).unwrap();
-                shown = Some(places);
+            if !frames.is_empty() && shown.as_ref() != Some(&frames) {
+                writeln!(text, "{} {offset:#06x}{frames}", section.name).unwrap();
+                shown = Some(frames);
             }
         }
     }

@@ -40,7 +40,7 @@ impl GridAxes {
 }
 
 /// The dimensions that say what a copy brings. `None` where that depends on something else: content of memory, the
-/// place of a block in its cluster.
+/// index of a block in its cluster.
 pub(crate) fn copy_axes(
     instructions: &[SassInstruction],
     question: &mut ValueQuery<'_>,

@@ -182,13 +182,13 @@ pub(crate) fn pointer_parameters(words: &BTreeSet<u32>, section: &CodeSection) -
 pub(crate) enum CopyOrigin<'c> {
     /// Nothing is known of it, as of the arrival of a warp.
     Unknown,
-    /// The places of its tensor map.
+    /// The addresses of its tensor map.
     TensorMap(&'c BTreeSet<BasedConstant>),
     /// The pointers of its address.
     Pointer(&'c BTreeSet<u32>),
 }
 
-/// Instructions that signal an mbarrier, with the places where it may lie.
+/// Instructions that signal an mbarrier, with the addresses where it may lie.
 type ArrivingInstructions = Vec<(usize, BTreeSet<Mbarrier>)>;
 
 /// Instructions by which warps arrive at mbarriers.
@@ -218,15 +218,15 @@ fn by_copies(
     let mut copies = ArrivingInstructions::new();
     for (index, instruction) in instructions.iter().enumerate() {
         let Some(mbarrier) = instruction.copy_mbarrier() else { continue };
-        let places: BTreeSet<Mbarrier> =
+        let addresses: BTreeSet<Mbarrier> =
             question.starts(index, mbarrier)?.into_iter().map(Mbarrier::from).collect();
         let own = by_block.get(&flow.block_of.get(index));
-        work.spend(places.len() * (all.len() + own.map_or(0, BTreeSet::len)))?;
-        // Some of the places are those of other paths. A warp says how many bytes are to come where copies signal, most often
+        work.spend(addresses.len() * (all.len() + own.map_or(0, BTreeSet::len)))?;
+        // Some of the addresses are those of other paths. A warp says how many bytes are to come where copies signal, most often
         // in their block.
-        let expected = [own, Some(&all)].into_iter().flatten().map(|expected| common(&places, expected));
+        let expected = [own, Some(&all)].into_iter().flatten().map(|expected| common(&addresses, expected));
         let expected = expected.into_iter().find(|common| !common.is_empty());
-        copies.push((index, expected.unwrap_or(places)));
+        copies.push((index, expected.unwrap_or(addresses)));
     }
     Ok(copies)
 }
@@ -292,7 +292,7 @@ fn tests_mbarrier(instruction: &SassInstruction) -> bool {
         && instruction.writes.iter().any(|register| register.file == RegisterFile::Predicate)
 }
 
-/// Possible places of an instruction's mbarrier, or of other shared memory.
+/// Possible addresses of an instruction's mbarrier, or of other shared memory.
 pub(crate) fn mbarriers(
     question: &mut ValueQuery<'_>,
     index: usize,

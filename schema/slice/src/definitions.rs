@@ -24,7 +24,7 @@ impl RegisterWrites {
     /// Instructions of a range that write a register, in order.
     pub(crate) fn within(&self, range: Range<usize>, register: Register) -> &[usize] {
         let all = self.0.get(&register).map_or(&[][..], Vec::as_slice);
-        let place = |index: usize| all.partition_point(|known| *known < index);
-        all.get(place(range.start)..place(range.end)).unwrap_or_default()
+        let position = |index: usize| all.partition_point(|known| *known < index);
+        all.get(position(range.start)..position(range.end)).unwrap_or_default()
     }
 }

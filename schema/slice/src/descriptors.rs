@@ -2,7 +2,7 @@
 //!
 //! A warp stores a tensor's address into the first word of a tensor map, in shared memory or where it shall be, and
 //! makes the map known to the unit that copies by UTMACCTL. Stores of eight bytes since the UTMACCTL before are the
-//! candidates: into the map itself, or the first place in shared memory. That is a rule, not a proof.
+//! candidates: into the map itself, or the first address in shared memory. That is a rule, not a proof.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use stallmap_sass::register::{Register, RegisterFile};
 
 /// Bytes of a pointer.
 const POINTER_BYTES: u32 = 8;
-/// The place of an instruction's second source.
+/// The position of an instruction's second source.
 const SECOND_SOURCE: u32 = 32;
 /// UTMACCTL brings a tensor map nearer (`.PF`), or forgets an old one (`.IV`).
 const CONTROL: &str = "UTMACCTL";
@@ -53,7 +53,7 @@ pub(crate) fn made(
     for copy in copies.keys().filter(|copy| instructions[**copy].mnemonic != Some(CONTROL)) {
         let Some((words, added)) = address(instructions, question, *copy)? else { continue };
         work.spend(stored.len())?;
-        // A sum by another path, to which no tensor map was stored, is no place of the copy's.
+        // A sum by another path, to which no tensor map was stored, is no address of the copy's.
         let is_its = |known: &&MapAddress| known.0 == words && !known.1.is_disjoint(&added);
         let its: BTreeSet<u32> =
             stored.keys().filter(is_its).flat_map(|known| &stored[known]).copied().collect();
@@ -99,10 +99,12 @@ impl DescriptorMaker<'_, '_> {
         for index in since {
             found.extend(self.stored(index)?);
         }
-        // The map itself, else the first place in shared memory: an address is a tensor map's first word. The last of
+        // The map itself, else the first address in shared memory: an address is a tensor map's first word. The last of
         // several stores there is the one that stays.
-        let Some(place) = found.iter().map(|(place, ..)| *place).min() else { return Ok(BTreeSet::new()) };
-        let there = found.into_iter().filter(|(other, ..)| *other == place);
+        let Some(address) = found.iter().map(|(address, ..)| *address).min() else {
+            return Ok(BTreeSet::new());
+        };
+        let there = found.into_iter().filter(|(other, ..)| *other == address);
         let last = there.max_by_key(|(_, index, _)| (*index < fence, *index));
         Ok(last.map(|(.., words)| words).unwrap_or_default())
     }
@@ -136,18 +138,20 @@ impl DescriptorMaker<'_, '_> {
         if memory.kind != MemoryEffect::Write || memory.bytes != POINTER_BYTES {
             return Ok(None);
         }
-        let place = match memory.space {
+        let address = match memory.space {
             MemorySpace::Shared => {
-                let places = mbarriers(self.question, index, instruction)?;
-                let Some(place) = places.into_iter().map(|place| place.start).min() else { return Ok(None) };
-                Some(place)
+                let addresses = mbarriers(self.question, index, instruction)?;
+                let Some(address) = addresses.into_iter().map(|address| address.start).min() else {
+                    return Ok(None);
+                };
+                Some(address)
             }
             MemorySpace::Global | MemorySpace::Generic if self.is_the_map(index, instruction)? => None,
             _ => return Ok(None),
         };
         let data = Register { file: RegisterFile::General, index: instruction.word.byte(SECOND_SOURCE) };
         let words = self.question.bank_words(index, data)?;
-        Ok((!words.is_empty()).then_some((place, index, words)))
+        Ok((!words.is_empty()).then_some((address, index, words)))
     }
 
     /// True if an instruction stores to the first word of the tensor map.

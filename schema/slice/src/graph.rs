@@ -214,7 +214,7 @@ impl<'a> JumpTargets<'a> {
     /// The first instruction of the function that holds an instruction.
     fn function_start(&self, index: usize) -> usize {
         let above = self.starts.partition_point(|start| *start <= index);
-        above.checked_sub(1).map_or(0, |place| self.starts[place])
+        above.checked_sub(1).map_or(0, |block| self.starts[block])
     }
 
     /// True if the warp may continue with the next instruction.

@@ -40,7 +40,7 @@ impl From<BasedConstant> for Mbarrier {
 }
 
 impl Mbarrier {
-    /// The evidence that two places may be of one mbarrier. None if they are not.
+    /// The evidence that two addresses may be of one mbarrier. None if they are not.
     fn evidence(&self, other: &Self) -> Option<MbarrierEvidence> {
         let is_open = || [self.base, other.base].iter().any(|base| matches!(base, ConstantBase::Unknown(_)));
         if self.base != other.base && !is_open() {

@@ -36,8 +36,8 @@ pub(crate) struct WaitCandidate {
     pub(crate) through: WaitMeans,
     /// Fewest cycles of issue between them; `None` for groups.
     pub(crate) cycles: Option<u32>,
-    /// Its place among the copies of its group. 0 without a group.
-    pub(crate) place: u32,
+    /// Its position among the copies of its group. 0 without a group.
+    pub(crate) position: u32,
 }
 
 /// The means by which an instruction waits for another.
@@ -183,7 +183,7 @@ impl ScoreboardWalk<'_> {
         }
         pending.groups.retain(|_, ages| *ages != 0);
         let through = WaitMeans::Group;
-        let copy = |(producer, place)| WaitCandidate { producer, through, cycles: None, place };
+        let copy = |(producer, position)| WaitCandidate { producer, through, cycles: None, position };
         if let Some(candidates) = candidates {
             candidates.extend(newest.into_iter().map(copy));
         }
@@ -211,7 +211,7 @@ impl ScoreboardWalk<'_> {
                     producer: *producer,
                     through: WaitMeans::InOrder,
                     cycles,
-                    place: 0,
+                    position: 0,
                 });
             }
         }
@@ -313,7 +313,7 @@ fn wait_for_stores(
             producer: *producer,
             through,
             cycles: Some(pending.since(*time)),
-            place: 0,
+            position: 0,
         };
         candidates.extend(pending.stores.iter().chain(itself).map(store));
     }

@@ -70,7 +70,7 @@ struct LinkedCandidate {
     link: ProducerLink,
     cycles: Option<u32>,
     /// As in [`WaitCandidate`].
-    place: u32,
+    position: u32,
 }
 
 /// By barrier: cycles since it was set.
@@ -156,7 +156,7 @@ impl WaitSlice<'_> {
         newest
     }
 
-    /// The slot of each producer. Those that supply one register are alternatives, as are copies at one place of
+    /// The slot of each producer. Those that supply one register are alternatives, as are copies at one position of
     /// several groups: the oldest group is waited for. Without registers, paths decide: see [`by_order`]. All others
     /// are taken for alternatives.
     fn slots(&self, chosen: &[LinkedCandidate], work: &AnalysisBudget) -> Result<Vec<u32>, TooMuchWork> {
@@ -180,7 +180,7 @@ impl WaitSlice<'_> {
             let supplied = self.supplied(linked);
             let known = || taken.iter().find(|(registers, _)| registers.intersects(&supplied));
             let slot = match linked.link {
-                ProducerLink::Group => count.saturating_add(linked.place),
+                ProducerLink::Group => count.saturating_add(linked.position),
                 ProducerLink::Reads | ProducerLink::Overwrites => known().map_or(next, |(_, slot)| *slot),
                 _ => 0,
             };
@@ -249,7 +249,7 @@ impl WaitSlice<'_> {
                 producer: candidate.producer,
                 link,
                 cycles: candidate.cycles,
-                place: candidate.place,
+                position: candidate.position,
             });
             if link < known.link {
                 *known = LinkedCandidate { link, ..*known };

@@ -128,9 +128,9 @@ pub(crate) struct ValueQuery<'a> {
     steps: usize,
     /// Definitions on the way to the present one.
     path: Vec<RegisterDefinition>,
-    /// Their places on it.
+    /// Their positions on it.
     on_path: BTreeMap<RegisterDefinition, usize>,
-    /// The first place on the path to which the present definition led back.
+    /// The first position on the path to which the present definition led back.
     cut_at: usize,
     /// Values of definitions that do not depend on the path.
     values: BTreeMap<RegisterDefinition, BTreeSet<BasedConstant>>,
@@ -366,10 +366,10 @@ impl<'a> ValueQuery<'a> {
         if let Some(known) = self.known().get(&key).filter(|_| !is_assuming) {
             return Ok(known.clone());
         }
-        if let Some(place) = self.on_path.get(&key).copied() {
-            self.work.spend(self.path.len() - place)?;
-            self.circles.join(&self.path[place..]);
-            self.cut_at = self.cut_at.min(place);
+        if let Some(position) = self.on_path.get(&key).copied() {
+            self.work.spend(self.path.len() - position)?;
+            self.circles.join(&self.path[position..]);
+            self.cut_at = self.cut_at.min(position);
             return Ok(BTreeSet::new());
         }
         self.work.spend(1)?;
@@ -430,9 +430,9 @@ impl<'a> ValueQuery<'a> {
     /// compute the same.
     fn unknown(&self, index: usize, register: Register) -> ConstantBase {
         let SassInstruction { word, reads, .. } = &self.instructions[index];
-        let place = register.index.wrapping_sub(word.byte(16));
+        let selector = register.index.wrapping_sub(word.byte(16));
         let is_own = !reads.is_empty();
-        ConstantBase::from_parts((is_own.then_some(index), word.computation(), place))
+        ConstantBase::from_parts((is_own.then_some(index), word.computation(), selector))
     }
 
     /// A sum in a circle without what the circle adds, which becomes the walk of its values.

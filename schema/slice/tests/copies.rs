@@ -25,7 +25,7 @@ fn run(program: &str) -> SectionAnalysis {
     analyze(&code, &section, SM).unwrap()
 }
 
-/// Copies with the pointers that lead to their memory, by line and place among the parameters.
+/// Copies with the pointers that lead to their memory, by line and position among the parameters.
 #[track_caller]
 fn check_pointers(program: &str, expected: &[(u32, u32)]) {
     let pointers: Vec<(u32, u32)> =
@@ -104,7 +104,7 @@ fn check_signals(program: &str, expected: &[(u32, &[u32])]) {
 
 #[test]
 fn a_tensor_map_made_in_shared_memory_leads_to_its_pointer() {
-    // As Triton makes two: in one place of shared memory, one after the other.
+    // As Triton makes two: at one address of shared memory, one after the other.
     check_pointers(
         "ULDC.64 R28 c544
          ULDC.64 R30 c552

@@ -27,7 +27,7 @@ fn analyzed(lines: &[String], functions: &[usize]) -> Result<SectionAnalysis, To
 fn part(lines: &mut Vec<String>, number: usize) {
     let (register, barrier) = (8 + number % 100, number % 6);
     lines.push(format!("LDG R{register} R4 w{barrier}"));
-    lines.extend((0..3).map(|place| format!("ADD R{} R2 R3 stall4", 120 + place)));
+    lines.extend((0..3).map(|index| format!("ADD R{} R2 R3 stall4", 120 + index)));
     lines.push(format!("ADD R7 R{register} R{register} wait{barrier}"));
     lines.push(format!("STG R4 R7 r{barrier}"));
 }
@@ -65,8 +65,8 @@ fn program(kind: &str, length: usize) -> (Vec<String>, Vec<usize>) {
         lines.extend((0..6).map(|barrier| format!("ADD R{number} R2 R3 wait{barrier}")));
         lines.push("RET".to_owned());
     }
-    for (place, callee) in calls {
-        lines[place] = format!("CALL >{}", first_callee + 7 * callee);
+    for (index, callee) in calls {
+        lines[index] = format!("CALL >{}", first_callee + 7 * callee);
     }
     (lines, functions)
 }

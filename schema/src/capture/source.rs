@@ -130,8 +130,8 @@ impl EntryBytes {
         match &self.0 {
             SourceForm::Memory(bytes) => ranges.iter().map(|range| slice(bytes, range)).collect(),
             SourceForm::Part(file, own) => {
-                let place = |range| within(range, own.start, own.end - own.start, file.location());
-                file.read(&ranges.iter().map(place).collect::<Result<Vec<_>, _>>()?)
+                let absolute = |range| within(range, own.start, own.end - own.start, file.location());
+                file.read(&ranges.iter().map(absolute).collect::<Result<Vec<_>, _>>()?)
             }
             SourceForm::Remote(remote) => remote.read(ranges),
         }
@@ -179,8 +179,8 @@ pub(super) fn prefetch<'a>(entries: impl Iterator<Item = &'a EntryBytes>) {
 impl RemoteEntry {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError> {
         let start = self.start()?;
-        let place = |range| within(range, start, self.slot.size, self.source.location());
-        self.source.read(&ranges.iter().map(place).collect::<Result<Vec<_>, _>>()?)
+        let absolute = |range| within(range, start, self.slot.size, self.source.location());
+        self.source.read(&ranges.iter().map(absolute).collect::<Result<Vec<_>, _>>()?)
     }
 
     fn start(&self) -> Result<u64, CaptureError> {
@@ -193,8 +193,8 @@ impl RemoteEntry {
 }
 
 fn slice(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, CaptureError> {
-    let place = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
-    match place {
+    let bounds = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+    match bounds {
         Some((start, end)) if start <= end && end <= bytes.len() => Ok(bytes.slice(start..end)),
         _ => Err(outside(range, bytes.len() as u64, Path::new("memory"))),
     }
@@ -241,7 +241,7 @@ fn external(error: CaptureError) -> ParquetError {
     ParquetError::External(Box::new(error))
 }
 
-/// Reads an entry from a place on.
+/// Reads an entry from an offset on.
 #[derive(Debug)]
 pub struct EntryStream {
     entry: EntryBytes,

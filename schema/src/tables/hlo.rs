@@ -40,7 +40,7 @@ crate::tables! {
         /// The Python stack at which it was traced. For what XLA added, that of a neighbor, null where none has one.
         pystates_hash: Option<PystatesHash>,
     }
-    /// One source of an instruction: the operations that it computes which were traced at one place.
+    /// One source of an instruction: the operations that it computes which were traced at one line.
     HloSource "hlo_source" key [hlo_module_id, instruction_id, position] sort [hlo_module_id, instruction_id, position] {
         /// The module.
         hlo_module_id: u64 => "hlo_module"."hlo_module_id",

@@ -13,8 +13,8 @@ use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary, DeviceAllocation, MemoryAccess};
 use stallmap_schema::tables::tensor::Storage;
-use stallmap_subset::blocks::LiveBlocks;
-use stallmap_subset::counts::AccessCounter;
+use stallmap_write::subset::blocks::LiveBlocks;
+use stallmap_write::subset::counts::AccessCounter;
 use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::shapes;

@@ -13,10 +13,10 @@ use stallmap_schema::tables;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::Bundle;
-use stallmap_subset::{OptionalPart, REASON, SubsetSelection, pack_part};
 use stallmap_write::CaptureForm;
 use stallmap_write::pack::{pack, pack_opened, unpack};
 use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
+use stallmap_write::subset::{OptionalPart, REASON, SubsetSelection, pack_part};
 use tempfile::TempDir;
 
 use crate::tiny;

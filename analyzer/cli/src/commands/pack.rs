@@ -4,10 +4,10 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::loss::Loss;
-use stallmap_source::pack_with_sources;
-use stallmap_subset::{self as subset, LaunchRanges, OptionalPart, REASON, SubsetSelection};
 use stallmap_write::CaptureForm;
 use stallmap_write::pack;
+use stallmap_write::source::pack_with_sources;
+use stallmap_write::subset::{self as subset, LaunchRanges, OptionalPart, REASON, SubsetSelection};
 
 use stallmap_console::args::share::{DataKind, PackArgs, UnpackArgs};
 use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};

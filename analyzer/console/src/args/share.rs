@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use stallmap::location::CaptureLocation;
 use stallmap_schema::capture::labels;
-use stallmap_subset::LaunchRanges;
+use stallmap_write::subset::LaunchRanges;
 
 use super::examples;
 

@@ -8,8 +8,8 @@ use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
-use stallmap_source::FileLines;
 use stallmap_write::CaptureWriter;
+use stallmap_write::source::FileLines;
 
 use super::{RecordingWriter, names};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use stallmap_source::{candidates, read};
+use stallmap_write::source::{candidates, read};
 
 use super::listing::ListingLine;
 

@@ -211,9 +211,9 @@ impl CaptureRedactor {
 fn sorted(table: &TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
     let columns = table.sort.iter().filter_map(|name| batch.column_by_name(name)).cloned();
     // Rows that are equal in it stay as they are.
-    let place: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..batch.num_rows() as u64));
+    let position: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..batch.num_rows() as u64));
     let columns: Vec<SortColumn> =
-        columns.chain([place]).map(|values| SortColumn { values, options: None }).collect();
+        columns.chain([position]).map(|values| SortColumn { values, options: None }).collect();
     let indices = lexsort_to_indices(&columns, None).map_err(|cause| cause.to_string())?;
     take_record_batch(batch, &indices).map_err(|cause| cause.to_string())
 }

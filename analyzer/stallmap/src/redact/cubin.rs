@@ -179,11 +179,11 @@ fn redact_texts(part: &mut [u8], words: &mut WordRedactor, rule: fn(&str, &mut W
     while start < part.len() {
         let run = &part[start..];
         let length = run.iter().position(|byte| *byte == 0).unwrap_or(run.len());
-        let place = start + text_start(&run[..length])..start + length;
+        let range = start + text_start(&run[..length])..start + length;
         let text =
-            part.get(place.clone()).and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned);
+            part.get(range.clone()).and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned);
         if let Some(text) = text.filter(|text| text.len() >= SHORTEST_TEXT) {
-            put(part, place, &rule(&text, words));
+            put(part, range, &rule(&text, words));
         }
         start += length + 1;
     }
@@ -236,8 +236,8 @@ fn redact_wide_texts(part: &mut [u8], words: &mut WordRedactor, rule: fn(&str, &
 }
 
 /// Replaces a range by a text of the same length.
-fn put(part: &mut [u8], place: Range<usize>, text: &str) {
-    if let Some(bytes) = part.get_mut(place).filter(|bytes| bytes.len() == text.len()) {
+fn put(part: &mut [u8], range: Range<usize>, text: &str) {
+    if let Some(bytes) = part.get_mut(range).filter(|bytes| bytes.len() == text.len()) {
         bytes.copy_from_slice(text.as_bytes());
     }
 }

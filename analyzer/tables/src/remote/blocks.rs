@@ -133,8 +133,9 @@ pub(super) fn assemble(range: &Range<u64>, held: &HeldBlocks) -> Bytes {
     let part = |block: u64| {
         let bytes = held.get(&block)?;
         let start = block * BLOCK_BYTES;
-        let within =
-            |place: u64| usize::try_from(place.saturating_sub(start)).unwrap_or(usize::MAX).min(bytes.len());
+        let within = |offset: u64| {
+            usize::try_from(offset.saturating_sub(start)).unwrap_or(usize::MAX).min(bytes.len())
+        };
         Some(bytes.slice(within(range.start)..within(range.end)))
     };
     let mut parts = blocks_of(range).filter_map(part);
@@ -174,7 +175,7 @@ mod tests {
         object: &Bytes,
         ranges: &[Range<u64>],
     ) -> (Vec<Bytes>, Vec<Range<u64>>) {
-        let at = |place: u64| usize::try_from(place).unwrap_or(0);
+        let at = |offset: u64| usize::try_from(offset).unwrap_or(0);
         let mut held = blocks.held(ranges);
         let runs = blocks.missing(ranges, &held);
         for run in &runs {
@@ -198,8 +199,8 @@ mod tests {
                 let ranges: Vec<_> = ranges.iter().map(|&(a, b)| at(a.min(b))..at(a.max(b))).collect();
                 let (got, runs) = read(&mut blocks, &object, &ranges);
                 for (range, bytes) in ranges.iter().zip(&got) {
-                    let place = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
-                    prop_assert_eq!(&object[place], &bytes[..]);
+                    let range_in_object = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+                    prop_assert_eq!(&object[range_in_object], &bytes[..]);
                 }
                 prop_assert!(runs.windows(2).all(|pair| pair[0].end < pair[1].start));
                 let (_, again) = read(&mut blocks, &object, &ranges);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use stallmap_ablate::ExperimentKinds;
-use stallmap_subset::LaunchRanges;
+use stallmap_write::subset::LaunchRanges;
 
 use crate::args::MessageVerbosity;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 
-use stallmap_requests::{
+use stallmap_write::requests::{
     ConversionLimits, ConversionMemory, ConvertedLaunch, FramePasses, FramePiece, LaunchSource, RecordFilter,
     SortedParts,
 };

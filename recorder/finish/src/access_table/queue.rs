@@ -13,7 +13,9 @@ use stallmap_write::{GroupEncoder, RowGroup};
 use super::large::{LargeLaunch, LargeStep};
 use super::units::LaunchUnit;
 use crate::error::FinishError;
-use stallmap_requests::{ConversionLimits, ConversionMemory, ConvertedLaunch, LaunchSource, convert_small};
+use stallmap_write::requests::{
+    ConversionLimits, ConversionMemory, ConvertedLaunch, LaunchSource, convert_small,
+};
 
 /// Bytes of row groups that wait for those before them.
 const WAITING_BYTES: u64 = 192 << 20;

@@ -13,8 +13,8 @@ use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
-use stallmap_source::FileLines;
 use stallmap_write::CaptureWriter;
+use stallmap_write::source::FileLines;
 
 use crate::error::FinishError;
 use crate::file;

@@ -65,7 +65,7 @@ impl BundleReplayer<'_> {
         for (position, experiment) in experiments.iter().enumerate().filter(|(_, one)| is_wanted(one)) {
             let memory = experiment.memory.as_ref();
             let code = if memory.is_none() {
-                let module = self.gpu.load(&code.without(&experiment.places()))?;
+                let module = self.gpu.load(&code.without(&experiment.addresses()))?;
                 Some((module, self.kernel(module, bundle)?))
             } else {
                 None

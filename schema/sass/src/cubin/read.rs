@@ -149,7 +149,7 @@ impl<'a> CubinReader<'a> {
         for relocation in self.elf.relocation_table(table).into_iter().flatten() {
             let function = symbols.get(relocation.symbol).filter(|symbol| symbol.st_type() == STT_FUNC);
             let name = function.and_then(|function| symbols.name(&function));
-            // With an addend it is a place in a function, such as where a call returns to.
+            // With an addend it is an offset in a function, such as where a call returns to.
             if let Some(name) = name.filter(|_| relocation.addend.unwrap_or(0) == 0) {
                 if is_code {
                     self.add_reference(section, relocation.offset, name);
@@ -160,16 +160,16 @@ impl<'a> CubinReader<'a> {
         }
     }
 
-    fn add_reference(&mut self, section: usize, place: u64, name: &str) {
+    fn add_reference(&mut self, section: usize, offset: u64, name: &str) {
         let Some(name) = Some(name).filter(|name| !name.is_empty()).and_then(|name| self.copy_name(name))
         else {
             return;
         };
         let Some(section) = self.code.get_mut(&section) else { return };
-        match u32::try_from(place).ok().filter(|place| (*place as usize) < section.bytes.len()) {
-            // The place is within the instruction for some kinds of relocations.
-            Some(place) => {
-                section.references.insert(place - place % INSTRUCTION_BYTES, name);
+        match u32::try_from(offset).ok().filter(|offset| (*offset as usize) < section.bytes.len()) {
+            // The offset is within the instruction for some kinds of relocations.
+            Some(offset) => {
+                section.references.insert(offset - offset % INSTRUCTION_BYTES, name);
             }
             None => self.report("a relocation lies outside its section".to_owned()),
         }

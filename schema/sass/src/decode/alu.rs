@@ -19,7 +19,7 @@ const WIDE_SUM: RegisterCount = RegisterCount::PairIf(73);
 /// Comparisons of extended precision read the predicate of the lower half.
 const CARRY: FamilyOperand = Q3.when(OperandCondition::Set(72));
 
-/// The pair behind SEL.64's first: its place is the same in all forms.
+/// The pair behind SEL.64's first: its position is the same in all forms.
 const PAIR_AT_32: FamilyOperand = read(32).wide(2).when(OperandCondition::Form(1 << 3));
 const UNIFORM_PAIR_AT_32: FamilyOperand = uniform_read(32).wide(2).when(OperandCondition::Form(1 << 7));
 const PAIR_A: RegisterCount = RegisterCount::PairUnless(82);

@@ -32,13 +32,13 @@ pub(super) enum AddressOffset {
     Signed(u32, u32),
     /// Signed units of 32 bytes, so many bits from here on.
     Wide(u32, u32),
-    /// At the usual place, whose highest bit has another meaning since sm_100.
+    /// At the usual position, whose highest bit has another meaning since sm_100.
     Combined,
-    /// At the usual place with a uniform register. All the upper half of the low 64 bits without.
+    /// At the usual position with a uniform register. All the upper half of the low 64 bits without.
     Generic,
 }
 
-/// The usual place of an offset.
+/// The usual position of an offset.
 pub(super) const OFFSET: AddressOffset = AddressOffset::Signed(40, 24);
 
 pub(super) const fn access(
@@ -118,7 +118,7 @@ impl AddressOffset {
             Self::Generic if word.bit(91) => word.signed(40, 24),
             Self::Generic => word.signed(32, 32),
         };
-        // Every place is of 32 bits or fewer.
+        // Every field is of 32 bits or fewer.
         i32::try_from(bytes).unwrap_or_default()
     }
 }

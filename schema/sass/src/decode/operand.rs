@@ -6,7 +6,7 @@ use crate::word::{InstructionWord, Sm};
 /// One operand of a family.
 #[derive(Clone, Copy)]
 pub(super) struct FamilyOperand {
-    pub(super) place: RegisterField,
+    pub(super) field: RegisterField,
     pub(super) width: RegisterCount,
     pub(super) role: OperandRole,
     pub(super) when: OperandCondition,
@@ -23,11 +23,11 @@ pub(super) enum RegisterField {
     FlippedPredicate(u32),
     FlippedUniformPredicate(u32),
     Convergence(u32),
-    /// The second source: its place depends on the form.
+    /// The second source: its position depends on the form.
     Second,
     /// The third source.
     Third,
-    /// The last source of those that have only one behind the first: no form moves it to the third place.
+    /// The last source of those that have only one behind the first: no form moves it to the third position.
     Sole,
     /// The same of the uniform datapath.
     UniformSecond,
@@ -115,7 +115,7 @@ impl FamilyOperand {
         if !self.when.holds(word) {
             return None;
         }
-        let register = self.place.register(word, sm)?;
+        let register = self.field.register(word, sm)?;
         (register.index != zero_index(register.file, sm)).then_some(register)
     }
 
@@ -154,8 +154,8 @@ impl RegisterField {
             Self::Third => return third(word, sm),
             Self::Sole => return sole(word, sm),
             Self::UniformSole => return sole(word, sm).map(|_| uniform(word, 32, sm)),
-            Self::UniformSecond => return second(word, sm).map(|_| uniform(word, second_place(word), sm)),
-            Self::UniformThird => return third(word, sm).map(|_| uniform(word, third_place(word), sm)),
+            Self::UniformSecond => return second(word, sm).map(|_| uniform(word, second_position(word), sm)),
+            Self::UniformThird => return third(word, sm).map(|_| uniform(word, third_position(word), sm)),
         })
     }
 }
@@ -167,7 +167,7 @@ const fn form(word: InstructionWord) -> u8 {
 
 fn second(word: InstructionWord, sm: Sm) -> Option<Register> {
     match form(word) {
-        1 | 2 | 3 | 7 => Some(general(word, second_place(word))),
+        1 | 2 | 3 | 7 => Some(general(word, second_position(word))),
         6 => Some(uniform(word, 32, sm)),
         _ => None,
     }
@@ -175,7 +175,7 @@ fn second(word: InstructionWord, sm: Sm) -> Option<Register> {
 
 fn third(word: InstructionWord, sm: Sm) -> Option<Register> {
     match form(word) {
-        1 | 4 | 5 | 6 => Some(general(word, third_place(word))),
+        1 | 4 | 5 | 6 => Some(general(word, third_position(word))),
         7 => Some(uniform(word, 32, sm)),
         _ => None,
     }
@@ -189,11 +189,11 @@ fn sole(word: InstructionWord, sm: Sm) -> Option<Register> {
     }
 }
 
-fn second_place(word: InstructionWord) -> u32 {
+fn second_position(word: InstructionWord) -> u32 {
     if matches!(form(word), 2 | 3 | 7) { 64 } else { 32 }
 }
 
-fn third_place(word: InstructionWord) -> u32 {
+fn third_position(word: InstructionWord) -> u32 {
     if form(word) == 7 { 32 } else { 64 }
 }
 
@@ -221,8 +221,8 @@ pub(super) const fn zero_index(file: RegisterFile, sm: Sm) -> u8 {
     }
 }
 
-const fn operand(place: RegisterField, role: OperandRole) -> FamilyOperand {
-    FamilyOperand { place, width: RegisterCount::Fixed(1), role, when: OperandCondition::Always }
+const fn operand(field: RegisterField, role: OperandRole) -> FamilyOperand {
+    FamilyOperand { field, width: RegisterCount::Fixed(1), role, when: OperandCondition::Always }
 }
 
 pub(super) const fn write(start: u32) -> FamilyOperand {

@@ -69,7 +69,7 @@ const fn vector(start: u32, width: fn(InstructionWord) -> u16) -> FamilyOperand 
 
 /// Components that the mask asks for. Two of 16 bits share a register.
 fn components(word: InstructionWord) -> u16 {
-    let components: u16 = (72..76).map(|place| u16::from(word.bit(place))).sum();
+    let components: u16 = (72..76).map(|bit| u16::from(word.bit(bit))).sum();
     if word.bits(79, 2) == 0 { components } else { components.div_ceil(2) }
 }
 
@@ -183,21 +183,21 @@ fn gradient_second(word: InstructionWord) -> u16 {
     2 * (coordinates(word) - u16::from(word.bit(63)))
 }
 
-const PLACE: FamilyOperand = A.width(RegisterCount::Rule(place));
+const COORDINATES: FamilyOperand = A.width(RegisterCount::Rule(surface_coordinates));
 const VALUE: FamilyOperand = read(32).width(RegisterCount::Size(73));
 const SURFACE: FamilyOperand = uniform_read(40).when(UNIFORM);
 const SURFACE_IN_REGISTER: FamilyOperand = read(64).when(OperandCondition::Form(1 << 4));
 
 static SURFACE_LOAD: [FamilyOperand; 5] =
-    [D.width(RegisterCount::Size(73)), predicate_write(81), PLACE, SURFACE, SURFACE_IN_REGISTER];
-static SURFACE_STORE: [FamilyOperand; 4] = [PLACE, VALUE, SURFACE, SURFACE_IN_REGISTER];
+    [D.width(RegisterCount::Size(73)), predicate_write(81), COORDINATES, SURFACE, SURFACE_IN_REGISTER];
+static SURFACE_STORE: [FamilyOperand; 4] = [COORDINATES, VALUE, SURFACE, SURFACE_IN_REGISTER];
 static SURFACE_PIXEL: [FamilyOperand; 4] =
-    [PLACE, read(32).width(RegisterCount::Rule(components)), SURFACE, SURFACE_IN_REGISTER];
+    [COORDINATES, read(32).width(RegisterCount::Rule(components)), SURFACE, SURFACE_IN_REGISTER];
 static SURFACE_REDUCTION: [FamilyOperand; 4] =
-    [PLACE, read(32).width(RegisterCount::PairIs(73, 3, 2)), SURFACE, SURFACE_IN_REGISTER];
+    [COORDINATES, read(32).width(RegisterCount::PairIs(73, 3, 2)), SURFACE, SURFACE_IN_REGISTER];
 
 /// 1D, buffers, arrays of 1D, 2D, arrays of 2D, 3D.
-fn place(word: InstructionWord) -> u16 {
+fn surface_coordinates(word: InstructionWord) -> u16 {
     match word.bits(61, 3) {
         0 | 1 => 1,
         2 | 3 => 2,

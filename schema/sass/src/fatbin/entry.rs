@@ -52,7 +52,7 @@ impl<'a> EntryWalk<'a> {
         Some(Ok(()))
     }
 
-    /// The entry at the current place, and where it ends.
+    /// The entry at the current offset, and where it ends.
     fn read_entry(&self) -> Result<(FatbinEntry<'a>, usize), &'static str> {
         let rest = self.bytes.get(self.at..self.region_end).ok_or("it lies outside its region")?;
         let header = EntryHeader::read(rest).ok_or("an entry's header is cut off")?;

@@ -97,8 +97,8 @@ impl LineNames {
 fn text<'a>(value: AttributeValue<NameBytes<'a>>, sources: &LineSections<'a>) -> Option<&'a str> {
     match value {
         AttributeValue::String(text) => std::str::from_utf8(text.slice()).ok(),
-        AttributeValue::DebugStrRef(place) => text_at(sources.strings, place.0),
-        AttributeValue::DebugLineStrRef(place) => text_at(sources.line_strings, place.0),
+        AttributeValue::DebugStrRef(offset) => text_at(sources.strings, offset.0),
+        AttributeValue::DebugLineStrRef(offset) => text_at(sources.line_strings, offset.0),
         _ => None,
     }
 }

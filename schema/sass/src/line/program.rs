@@ -36,7 +36,7 @@ pub(super) fn address(section: usize, offset: u64) -> u64 {
 }
 
 /// The section and offset of an address.
-fn place(address: u64) -> Option<(usize, u32)> {
+fn section_offset(address: u64) -> Option<(usize, u32)> {
     let section = usize::try_from((address >> 32).checked_sub(1)?).ok()?;
     Some((section, u32::try_from(address & u64::from(u32::MAX)).ok()?))
 }
@@ -124,7 +124,7 @@ impl<'a, 'r> LineMachine<'a, 'r> {
         let row = if self.registers.end_sequence() { None } else { Some(self.row()) };
         let id = row.and_then(|_| RowId::try_from(self.rows.all.len()).ok());
         self.rows.all.extend(row);
-        if let Some((section, offset)) = place(self.registers.address())
+        if let Some((section, offset)) = section_offset(self.registers.address())
             && let Some(starts) = self.rows.starts.get_mut(section)
         {
             starts.push((offset, id));

@@ -45,7 +45,7 @@ impl<'s, 'f> BarrierHolders<'s, 'f> {
                 let is_written = instructions[*producer].control.write_barrier == Some(barrier);
                 let through = if is_written { WaitMeans::Written(barrier) } else { WaitMeans::Read(barrier) };
                 let cycles = Some(pending.since(*time));
-                candidates.push(WaitCandidate { producer: *producer, through, cycles, place: 0 });
+                candidates.push(WaitCandidate { producer: *producer, through, cycles, position: 0 });
             }
             if zeroed >> barrier & 1 == 1 {
                 set.clear();

@@ -43,12 +43,12 @@ impl ResultExpression {
     /// The value that an instruction puts into one of the registers that it writes.
     pub(super) fn for_register(instruction: &SassInstruction, register: Register, sm: Sm) -> Self {
         let operands = SourceOperands { word: instruction.word, sm };
-        let place = register.index.wrapping_sub(instruction.word.byte(16));
+        let register_offset = register.index.wrapping_sub(instruction.word.byte(16));
         let Some(name) = instruction.mnemonic else { return Self::Unknown };
         match name {
             "LDC" | "ULDC" | "LDCU" if is_indexed(instruction) => Self::Unknown,
-            "LDC" | "ULDC" | "LDCU" => operands.constant_load(u32::from(place)),
-            _ if place != 0 => Self::Unknown,
+            "LDC" | "ULDC" | "LDCU" => operands.constant_load(u32::from(register_offset)),
+            _ if register_offset != 0 => Self::Unknown,
             "MOV" | "UMOV" => Self::sum([operands.second()]),
             "R2UR" => Self::sum([Some(operands.general(24))]),
             "IADD3" | "UIADD3" if !instruction.word.bit(CARRY) => {
@@ -120,8 +120,8 @@ impl SourceOperands {
         (0x080..0x0c0).contains(&self.word.family())
     }
 
-    fn general(&self, place: u32) -> ExpressionOperand {
-        let index = self.word.byte(place);
+    fn general(&self, position: u32) -> ExpressionOperand {
+        let index = self.word.byte(position);
         if index == 255 {
             number(0)
         } else {
@@ -129,9 +129,12 @@ impl SourceOperands {
         }
     }
 
-    fn uniform(&self, place: u32) -> ExpressionOperand {
-        let (index, zero) =
-            if self.sm.0 >= 100 { (self.word.byte(place), 255) } else { (self.word.byte(place) & 0x3f, 63) };
+    fn uniform(&self, position: u32) -> ExpressionOperand {
+        let (index, zero) = if self.sm.0 >= 100 {
+            (self.word.byte(position), 255)
+        } else {
+            (self.word.byte(position) & 0x3f, 63)
+        };
         if index == zero {
             number(0)
         } else {
@@ -139,8 +142,8 @@ impl SourceOperands {
         }
     }
 
-    fn own(&self, place: u32) -> ExpressionOperand {
-        if self.is_uniform() { self.uniform(place) } else { self.general(place) }
+    fn own(&self, position: u32) -> ExpressionOperand {
+        if self.is_uniform() { self.uniform(position) } else { self.general(position) }
     }
 
     fn first(&self) -> ExpressionOperand {
@@ -181,30 +184,30 @@ impl SourceOperands {
     }
 
     /// A load from a constant bank at a fixed offset.
-    fn constant_load(&self, place: u32) -> ResultExpression {
-        // Form 5 has its place in the instruction, behind a register of which RZ is none.
+    fn constant_load(&self, register_offset: u32) -> ResultExpression {
+        // Form 5 has its offset in the instruction, behind a register of which RZ is none.
         let is_indexed = if self.is_uniform() { self.form() != 5 } else { self.word.byte(24) != 255 };
-        if is_indexed || place > 3 {
+        if is_indexed || register_offset > 3 {
             ResultExpression::Unknown
         } else {
-            ResultExpression::sum([Some(self.bank(place))])
+            ResultExpression::sum([Some(self.bank(register_offset))])
         }
     }
 
     /// Sources, each with the bit that negates it. Place 0 stands for the second source.
-    fn signed_sum(&self, places: &[(u32, u32)]) -> ResultExpression {
+    fn signed_sum(&self, terms: &[(u32, u32)]) -> ResultExpression {
         let is_immediate = matches!(self.form(), 2 | 4);
-        let term = |(place, negation): &(u32, u32)| {
-            let operand = match *place {
+        let term = |(position, negation): &(u32, u32)| {
+            let operand = match *position {
                 0 => self.second(),
                 64 => self.third(),
-                place => Some(self.own(place)),
+                position => Some(self.own(position)),
             }?;
             // An immediate's sign is its own.
-            let is_negated = self.word.bit(*negation) && !(is_immediate && *place == 0);
+            let is_negated = self.word.bit(*negation) && !(is_immediate && *position == 0);
             Some(SumTerm { operand, factor: if is_negated { -1 } else { 1 } })
         };
-        places
+        terms
             .iter()
             .map(term)
             .collect::<Option<Vec<_>>>()

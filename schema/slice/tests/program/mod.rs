@@ -43,7 +43,7 @@ const TEMPLATES: &[(&str, u64, u64)] = &[
 ];
 
 /// Assembles a line such as `@!P0 ADD R4 R2 R3 wait0 stall4`: destination, first and second source; `w` and `r` are
-/// barriers, `#8` or `#-8` is a number, `>3` is a target, `<=1` the copies that a DEPBAR leaves in flight, `c528` a place in constant bank 0.
+/// barriers, `#8` or `#-8` is a number, `>3` is a target, `<=1` the copies that a DEPBAR leaves in flight, `c528` an offset in constant bank 0.
 pub(crate) fn assemble(index: usize, line: &str) -> u128 {
     let mut words = line.split_whitespace().peekable();
     let guard = words.next_if(|word| word.starts_with('@'));
@@ -65,13 +65,13 @@ pub(crate) fn assemble(index: usize, line: &str) -> u128 {
     let has_destination =
         !["STG", "STG.64", "STS.64", "STL.64", "UTMALDG", "UTMASTG", "UTMACCTL.IV", "UTMACCTL.PF"]
             .contains(&name);
-    let places = if has_destination { &[16, 24, 32][..] } else { &[24, 32] };
-    let mut places = places.iter();
+    let positions = if has_destination { &[16, 24, 32][..] } else { &[24, 32] };
+    let mut positions = positions.iter();
     for word in words {
         let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
         let value: u64 = digits.parse().unwrap();
         match &word[..word.len() - digits.len()] {
-            "R" => set(*places.next().unwrap(), 8, value),
+            "R" => set(*positions.next().unwrap(), 8, value),
             "w" => set(110, 3, value),
             "r" => set(113, 3, value),
             "stall" => set(105, 4, value),

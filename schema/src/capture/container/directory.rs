@@ -1,6 +1,6 @@
 //! The directory at the end of a ZIP file: its entries with the offsets of their headers.
 //!
-//! Read from any [`RangeSource`], with one read where the directory is small. Nothing in it is believed: every place
+//! Read from any [`RangeSource`], with one read where the directory is small. Nothing in it is believed: every offset
 //! must lie within the file, and every entry must be one that a capture has.
 
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ const EXTRA_64: u16 = 1;
 const ENCRYPTED: u16 = 1;
 const STORED: u16 = 0;
 
-/// An entry's place, as the directory says.
+/// An entry's range, as the directory says.
 #[derive(Clone, Debug)]
 pub(in super::super) struct DirectoryEntry {
     pub(in super::super) name: String,
@@ -98,19 +98,19 @@ pub(super) fn read_directory(source: &dyn RangeSource) -> Result<Vec<DirectoryEn
     let size = source.size_bytes();
     let tail_start = size.saturating_sub(TAIL_BYTES + END_BYTES as u64);
     let tail = read(source, tail_start..size)?;
-    let place = find(&tail, tail_start, source)?;
-    let end = place.range.end;
-    let directory = if place.range.start >= tail_start {
+    let directory_end = find(&tail, tail_start, source)?;
+    let end = directory_end.range.end;
+    let directory = if directory_end.range.start >= tail_start {
         let at = |offset: u64| usize::try_from(offset - tail_start).unwrap_or(usize::MAX);
-        tail.slice(at(place.range.start)..at(end))
+        tail.slice(at(directory_end.range.start)..at(end))
     } else {
-        read(source, place.range.clone())?
+        read(source, directory_end.range.clone())?
     };
     let mut slots = Vec::new();
     let mut names = BTreeSet::new();
     let mut rest = &directory[..];
-    for index in 0..place.entries {
-        let (slot, length) = central(rest, place.range.start)
+    for index in 0..directory_end.entries {
+        let (slot, length) = central(rest, directory_end.range.start)
             .map_err(|cause| CaptureError::corrupt(format!("ZIP entry {index}"), cause, source.location()))?;
         if !names.insert(slot.name.to_ascii_lowercase()) {
             let thing = format!("ZIP entry `{}`", slot.name);

@@ -12,7 +12,7 @@ const PIECE_BYTES: usize = 2 << 20;
 /// Threads that write. More of them wait for each other.
 const THREADS: usize = 4;
 
-/// Bytes and their place in the file.
+/// Bytes and their offset in the file.
 type FileBytes = (u64, Vec<u8>);
 
 /// The end of a file that is written by others.

@@ -76,7 +76,7 @@ pub(super) fn write<'a>(
             statistics: None,
         };
         let written = writer.write_page(CompressedPage::new(data, size))?;
-        chunk.place(written.offset, written.compressed_size, written.uncompressed_size);
+        chunk.set_offset(written.offset, written.compressed_size, written.uncompressed_size);
     }
     writer.close()?;
     let bytes = Bytes::from(sink.into_inner()?);
@@ -205,7 +205,7 @@ impl<'a> ChunkPages<'a> {
         self.levels += page.levels;
     }
 
-    fn place(&mut self, offset: u64, stored: usize, uncompressed: usize) {
+    fn set_offset(&mut self, offset: u64, stored: usize, uncompressed: usize) {
         self.data_offset.get_or_insert(offset);
         self.uncompressed += uncompressed as u64;
         let stored = i32::try_from(stored).unwrap_or(i32::MAX);

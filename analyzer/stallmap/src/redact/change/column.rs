@@ -166,11 +166,11 @@ impl CaptureRedactor {
     fn text(
         &mut self,
         kind: ColumnSecrecy,
-        place: (&str, &str),
+        location: (&str, &str),
         text: &str,
         row: (&RecordBatch, usize),
     ) -> Option<String> {
-        let new = match (kind, place) {
+        let new = match (kind, location) {
             (ColumnSecrecy::Host, _) => self.words.host(text),
             (ColumnSecrecy::Path, (_, "working_directory")) => self.words.whole_folder(text),
             (ColumnSecrecy::Path, ("run_option", _)) => self.option(text, row),
@@ -187,7 +187,7 @@ impl CaptureRedactor {
                 return None;
             }
             (ColumnSecrecy::Symbol, ("function", _)) => self.function(text, row),
-            (ColumnSecrecy::Symbol, _) if self.has(AlsoRedact::Symbols) => self.symbol(place, text),
+            (ColumnSecrecy::Symbol, _) if self.has(AlsoRedact::Symbols) => self.symbol(location, text),
             (ColumnSecrecy::Name, _) if self.has(AlsoRedact::Names) => self.name(text),
             _ => self.words.scrub(text),
         };

@@ -137,7 +137,7 @@ pub(super) fn names(file: &[u8], sections: &[ElfSection]) -> Vec<SymbolName> {
         for symbol in entries.chunks_exact(SYMBOL_BYTES) {
             let at = number::<4>(symbol, 0).and_then(|at| usize::try_from(at).ok()).unwrap_or(0);
             names.push(SymbolName {
-                bytes: place(file, strings, at),
+                bytes: text_range(file, strings, at),
                 kind: symbol.get(4).map(|info| info & 0xf),
             });
         }
@@ -145,15 +145,16 @@ pub(super) fn names(file: &[u8], sections: &[ElfSection]) -> Vec<SymbolName> {
     names
 }
 
-/// The places of the names of all sections.
+/// The ranges of the names of all sections.
 pub(super) fn section_names(file: &[u8], sections: &[ElfSection]) -> Vec<Range<usize>> {
     let strings = number::<2>(file, 0x3e).and_then(|index| sections.get(usize::try_from(index).ok()?));
-    let of = |section: &ElfSection| strings.map_or(0..0, |strings| place(file, strings, section.name_at));
+    let of =
+        |section: &ElfSection| strings.map_or(0..0, |strings| text_range(file, strings, section.name_at));
     sections.iter().map(of).collect()
 }
 
-/// The place of a text in a string table, up to its zero.
-fn place(file: &[u8], strings: &ElfSection, at: usize) -> Range<usize> {
+/// The range of a text in a string table, up to its zero.
+fn text_range(file: &[u8], strings: &ElfSection, at: usize) -> Range<usize> {
     let start = strings.bytes.start.saturating_add(at);
     let Some(rest) = file.get(start..strings.bytes.end) else { return 0..0 };
     start..start + rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len())

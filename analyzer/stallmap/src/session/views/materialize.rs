@@ -1,7 +1,7 @@
 //! Tables that statements read more than once: computed once, and cached for later statements.
 //!
 //! DataFusion plans and runs a view again wherever its name occurs, and stallmap's views depend on each other:
-//! `finding` reads `python_line` in more than forty places. Planning takes one thread and most of the time, so tables
+//! `finding` reads `python_line` more than forty times. Planning takes one thread and most of the time, so tables
 //! that do not read each other are planned and computed at the same time.
 
 use std::cmp::Reverse;
@@ -185,28 +185,28 @@ fn views_of(plan: &LogicalPlan) -> Result<Vec<Arc<dyn TableProvider>>> {
 /// unions, and all that is read more than once. Each is behind the ones that it reads.
 fn steps(plans: &[&LogicalPlan], views: &[Arc<dyn TableProvider>]) -> Result<Vec<ComputedTable>> {
     let mut readings = StatementReads::default();
-    let mut places = Vec::new();
+    let mut indexes = Vec::new();
     for plan in plans {
         let reads = readings.views_of(plan)?;
-        places.extend(reads.into_iter().enumerate().flat_map(|(place, count)| repeat_n(place, count)));
+        indexes.extend(reads.into_iter().enumerate().flat_map(|(index, count)| repeat_n(index, count)));
     }
     let named: Vec<&LogicalPlan> =
         views.iter().filter_map(|view| view.downcast_ref::<InlinedView>()).map(InlinedView::plan).collect();
     let (mut chosen, mut others) = (Vec::new(), Vec::new());
     for view in views {
-        match readings.place(Arc::clone(view))? {
-            Some(place) => {
-                places.push(place);
-                chosen.push(place);
+        match readings.index_of(Arc::clone(view))? {
+            Some(index) => {
+                indexes.push(index);
+                chosen.push(index);
             }
             // It has no rows, or they are cached.
             None => others.push(ComputedTable { provider: Arc::clone(view), reads: Vec::new(), height: 0 }),
         }
     }
     for part in parts(&named)? {
-        chosen.extend(readings.place(part)?);
+        chosen.extend(readings.index_of(part)?);
     }
-    let mut steps = readings.steps(&places, &chosen);
+    let mut steps = readings.steps(&indexes, &chosen);
     steps.extend(others);
     Ok(steps)
 }
@@ -234,7 +234,7 @@ fn has_types(plan: &LogicalPlan) -> bool {
 #[derive(Default)]
 struct StatementReads {
     known: Vec<ReadRelation>,
-    places: HashMap<*const (), usize>,
+    indexes: HashMap<*const (), usize>,
 }
 
 /// One of them.
@@ -249,9 +249,9 @@ struct ReadRelation {
 }
 
 impl StatementReads {
-    /// The tables to compute, from the places that statements name, and those that are computed in any case.
-    fn steps(self, places: &[usize], chosen: &[usize]) -> Vec<ComputedTable> {
-        let is_kept = self.cached(places, chosen);
+    /// The tables to compute, from the tables that statements name, and those that are computed in any case.
+    fn steps(self, indexes: &[usize], chosen: &[usize]) -> Vec<ComputedTable> {
+        let is_kept = self.cached(indexes, chosen);
         let mut steps: Vec<ComputedTable> = Vec::new();
         // Per known table, the steps that it waits for, or itself.
         let mut step_of: Vec<BTreeSet<usize>> = Vec::new();
@@ -277,15 +277,15 @@ impl StatementReads {
     }
 
     /// True for each known table that is to be cached.
-    fn cached(&self, places: &[usize], chosen: &[usize]) -> Vec<bool> {
+    fn cached(&self, indexes: &[usize], chosen: &[usize]) -> Vec<bool> {
         let mut named: Vec<usize> = self.known.iter().map(|_| 0).collect();
-        for place in places {
-            named[*place] += 1;
+        for index in indexes {
+            named[*index] += 1;
         }
         let mut uses = named.clone();
         let mut is_kept: Vec<bool> = self.known.iter().map(|_| false).collect();
-        for place in chosen {
-            is_kept[*place] = true;
+        for index in chosen {
+            is_kept[*index] = true;
         }
         // Top-down: the number of reads of a view determines that of its sources.
         for (at, reading) in self.known.iter().enumerate().rev() {
@@ -306,21 +306,21 @@ impl StatementReads {
         plan.apply_with_subqueries(|node| {
             if let LogicalPlan::TableScan(scan) = node
                 && let Ok(provider) = source_as_provider(&scan.source)
-                && let Some(place) = self.place(provider)?
+                && let Some(index) = self.index_of(provider)?
             {
-                reads.resize(reads.len().max(place + 1), 0);
-                reads[place] += 1;
+                reads.resize(reads.len().max(index + 1), 0);
+                reads[index] += 1;
             }
             Ok(if is_new_view(node) { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
         Ok(reads)
     }
 
-    /// Position of a cacheable table among the known ones.
-    fn place(&mut self, provider: Arc<dyn TableProvider>) -> Result<Option<usize>> {
+    /// Index of a cacheable table among the known ones.
+    fn index_of(&mut self, provider: Arc<dyn TableProvider>) -> Result<Option<usize>> {
         let identity = Arc::as_ptr(&provider).cast();
-        if let Some(&place) = self.places.get(&identity) {
-            return Ok(Some(place));
+        if let Some(&index) = self.indexes.get(&identity) {
+            return Ok(Some(index));
         }
         let reading = if let Some(view) = provider.downcast_ref::<InlinedView>() {
             if view.is_kept() || view.causes().is_some() {
@@ -334,7 +334,7 @@ impl StatementReads {
         } else {
             return Ok(None);
         };
-        self.places.insert(identity, self.known.len());
+        self.indexes.insert(identity, self.known.len());
         self.known.push(reading);
         Ok(Some(self.known.len() - 1))
     }

@@ -13,6 +13,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 
+use crate::CaptureForm;
+use crate::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use regex::Regex;
@@ -31,8 +33,6 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary, MemoryAccess};
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, Counter};
 use stallmap_schema::tables::sample::PcSample;
-use stallmap_write::CaptureForm;
-use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
 
 pub use coarsen::coarsen;
 pub use losses::REASON;

@@ -10,7 +10,7 @@ use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, MemoryAcc
 use stallmap_schema::tables::tensor::Storage;
 use stallmap_schema::word::{AccessKind, Space};
 
-use crate::blocks::{AddressBlock, LiveBlocks};
+use super::blocks::{AddressBlock, LiveBlocks};
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 32;

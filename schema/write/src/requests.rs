@@ -21,13 +21,13 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::encoding::ROW_GROUP_ROWS;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use rayon::prelude::*;
 use stallmap_schema::capture::request::SLOT_BYTES;
 use stallmap_schema::capture::segment::{FrameRef, SegmentReader};
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
-use stallmap_write::encoding::ROW_GROUP_ROWS;
 
 pub use chunk::RowBorder;
 use columns::RequestColumns;

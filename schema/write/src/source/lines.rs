@@ -7,7 +7,7 @@ use stallmap_sass::cubin::{Cubin, CubinFunction};
 use stallmap_sass::line::LineTable;
 use stallmap_schema::tables::python::{PythonFrame, SourceLine};
 
-use crate::file::{MAX_TEXT_BYTES, read};
+use super::file::{MAX_TEXT_BYTES, read};
 
 /// Most lines of a capture. More lines have no row, like those of code without a line table.
 const MAX_LINES: usize = 1 << 18;
@@ -72,8 +72,8 @@ impl FileLines {
             Some(wanted) => wanted,
             None => self.files.entry(file.to_owned()).or_default(),
         };
-        if let Err(place) = wanted.lines.binary_search(&line) {
-            wanted.lines.insert(place, line);
+        if let Err(index) = wanted.lines.binary_search(&line) {
+            wanted.lines.insert(index, line);
             self.count += 1;
         }
     }
@@ -197,8 +197,8 @@ mod tests {
         ];
         lines.add_frames(&frames.map(|(file, line)| frame(file, line)));
         let rows = lines.rows(|name| vec![folder.path().join(name)]);
-        let places: Vec<_> = rows.iter().map(|row| (row.file.as_str(), row.line)).collect();
-        assert_eq!(places, [("a.py", 1), ("a.py", 2), ("a.py", 3), ("a.py", 9), ("b.py", 1)]);
+        let lines: Vec<_> = rows.iter().map(|row| (row.file.as_str(), row.line)).collect();
+        assert_eq!(lines, [("a.py", 1), ("a.py", 2), ("a.py", 3), ("a.py", 9), ("b.py", 1)]);
         let texts: Vec<_> = rows.iter().map(|row| row.text.as_deref()).collect();
         assert_eq!((texts[0], texts[1], texts[3], texts[4]), (Some("one"), Some("  two"), None, None));
         let cut = texts[2].unwrap();

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::rewrite::{CaptureRewrite, TableFate, rewrite};
+use crate::{CaptureForm, CaptureWriter};
 use arrow::array::RecordBatch;
 use stallmap_sass::cubin::Cubin;
 use stallmap_schema::capture::error::CaptureError;
@@ -12,10 +14,8 @@ use stallmap_schema::hash;
 use stallmap_schema::table::{TableDef, TableRow as _};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::python::{PythonFrame, SourceLine};
-use stallmap_write::rewrite::{CaptureRewrite, TableFate, rewrite};
-use stallmap_write::{CaptureForm, CaptureWriter};
 
-use crate::{FileLines, candidates};
+use super::{FileLines, candidates};
 
 /// The note in the manifest of such a capture.
 const NOTE: &str = "the text of source lines was added after recording, from files of another time";

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
+use crate::{CaptureForm, CaptureWriter};
 use arrow::array::RecordBatch;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -10,11 +12,9 @@ use stallmap_schema::id::KernelId;
 use stallmap_schema::table::{TableDef, TableRow as _};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
-use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
-use stallmap_write::{CaptureForm, CaptureWriter};
 
-use crate::counts::{self, AccessCounter};
-use crate::losses::lose_requests;
+use super::counts::{self, AccessCounter};
+use super::losses::lose_requests;
 
 /// Writes a capture whose accesses are counted by instruction and block of memory, in the table `access_summary`. The
 /// addresses of single requests go. Requests that were recorded count as lost rows, as on a recorder that counts.
