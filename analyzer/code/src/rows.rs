@@ -362,7 +362,7 @@ pub(super) fn pointers(section: &SectionCode, asked: &CodeScan) -> Result<Record
 pub(super) fn access_pointers(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let kernel = section.kernel().map(|kernel| kernel.function_id);
     let rows = section.findings.accesses.iter().filter_map(|access| {
-        let (function_id, pc) = section.place(access.offset)?;
+        let (function_id, pc) = section.location(access.offset)?;
         let kernel_function_id = kernel?;
         let parameter_offset = access.parameter_offset;
         let row = AccessPointerUse { function_id, pc, kernel_function_id, parameter_offset };

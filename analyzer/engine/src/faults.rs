@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fault_facts::{AddressDefect, FaultFacts, FaultSearch, FaultShare};
+use crate::fault_facts::{AddressDefect, FaultSearch, FaultShare};
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};

@@ -85,7 +85,7 @@ pub(crate) fn for_each_waiting(
             if candidates.is_empty() && also_behind {
                 // No copy is on its way: the wait is for the count alone.
                 let through = WaitMeans::Group;
-                candidates.push(WaitCandidate { producer: index, through, cycles: None, place: 0 });
+                candidates.push(WaitCandidate { producer: index, through, cycles: None, position: 0 });
             }
             if candidates.is_empty() {
                 continue;
