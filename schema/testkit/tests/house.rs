@@ -19,8 +19,8 @@ const UNSAFE: [&str; 14] = [
     "recorder/session/src/session/progress.rs",
     "recorder/session/src/session/quick_exit.rs",
     "recorder/session/src/torch/allocator_hook.rs",
-    "recorder/accesses/",
-    "recorder/samples/",
+    "recorder/instruments/src/accesses",
+    "recorder/instruments/src/samples",
     "recorder/inject/",
     "recorder/replay/src/gpu.rs",
     "recorder/cli/src/memory.rs",
@@ -34,16 +34,7 @@ const OUTPUT: [&str; 4] = [
 ];
 
 /// The crates that a query runs in. They never write a capture.
-const READERS: [&str; 8] = [
-    "stallmap-schema",
-    "stallmap-check",
-    "stallmap-tables",
-    "stallmap-planning",
-    "stallmap-memory",
-    "stallmap-engine",
-    "stallmap-code",
-    "stallmap-functions",
-];
+const READERS: [&str; 3] = ["stallmap-schema", "stallmap-tables", "stallmap-engine"];
 
 /// One crate: its folder, its dependencies within the workspace, its source files without tests.
 struct WorkspaceCrate {

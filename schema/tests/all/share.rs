@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
-use stallmap_check::check;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::identity::CaptureIdentity;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::check::check;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use stallmap_check::check;
 use stallmap_finish::error::FinishError;
 use stallmap_finish::summary::FinishSummary;
 use stallmap_finish::{append, finish};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::check::check;
 use stallmap_schema::hash;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::table::TableRow;

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use stallmap_check::check;
 use stallmap_finish::recover;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::{FrameEncoder, SegmentReader, SegmentWriter};
 use stallmap_schema::cell::Blob;
+use stallmap_schema::check::check;
 use stallmap_schema::hash;
 use stallmap_schema::id::{Address, KernelId};
 use stallmap_schema::tables::loss::Loss;

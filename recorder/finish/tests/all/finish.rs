@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use stallmap_check::check;
 use stallmap_finish::finish;
 use stallmap_finish::summary::FinishSummary;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::SegmentWriter;
+use stallmap_schema::check::check;
 use stallmap_schema::hash;
 use stallmap_schema::id::{KernelId, OpId};
 use stallmap_schema::table::TableRow;

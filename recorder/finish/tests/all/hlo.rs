@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stallmap_check::check;
 use stallmap_finish::finish;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::cell::Blob;
+use stallmap_schema::check::check;
 use stallmap_schema::id::{FunctionId, KernelId};
 use stallmap_schema::tables::hlo::{HloInstruction, HloLaunch, HloModule, HloSource};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter};

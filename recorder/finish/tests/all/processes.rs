@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stallmap_check::check;
 use stallmap_finish::error::FinishError;
 use stallmap_finish::{finish, merge};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::LossTotal;
 use stallmap_schema::capture::segment::{RESERVE_BYTES, RESERVE_FILE_NAME, SegmentWriter};
+use stallmap_schema::check::check;
 use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};

@@ -7,12 +7,12 @@ use std::process::Command;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use stallmap_check::check;
 use stallmap_config::progress::{self, MAGIC};
 use stallmap_finish::error::FinishError;
 use stallmap_finish::recover;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::{SegmentFrame, SegmentReader};
+use stallmap_schema::check::check;
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::loss::Loss;
