@@ -7,7 +7,6 @@
 mod access;
 mod chain;
 mod content;
-mod execution;
 mod reference;
 mod sample;
 mod statistics;
@@ -100,8 +99,12 @@ impl CaptureRule {
     }
 }
 
-/// Everything that is wrong with a capture. Empty where nothing is.
-pub fn check(reader: &CaptureReader) -> Vec<Violation> {
+/// Everything that is wrong with a capture. Empty where nothing is. `code` checks what needs the machine code, which this
+/// crate does not read.
+pub fn check_with(
+    reader: &CaptureReader,
+    code: impl FnOnce(&CaptureReader, &mut ViolationList),
+) -> Vec<Violation> {
     let mut found = ViolationList::default();
     check_container(reader, &mut found);
     let mut is_readable = true;
@@ -122,7 +125,7 @@ pub fn check(reader: &CaptureReader) -> Vec<Violation> {
     }
     reference::check(reader, &mut found);
     sample::check(reader, &mut found);
-    execution::check(reader, &mut found);
+    code(reader, &mut found);
     access::check(reader, &mut found);
     summary::check(reader, &mut found);
     content::check(reader, &mut found);
@@ -157,11 +160,12 @@ fn check_container(reader: &CaptureReader, found: &mut ViolationList) {
 }
 
 /// Violations while they are found.
-#[derive(Default)]
-struct ViolationList(BTreeMap<CaptureRule, (Vec<String>, usize)>);
+#[derive(Debug, Default)]
+pub struct ViolationList(BTreeMap<CaptureRule, (Vec<String>, usize)>);
 
 impl ViolationList {
-    fn add(&mut self, rule: CaptureRule, what: impl FnOnce() -> String) {
+    /// Adds a violation. It is written only if it is among those that are shown.
+    pub fn add(&mut self, rule: CaptureRule, what: impl FnOnce() -> String) {
         let (shown, count) = self.0.entry(rule).or_default();
         *count += 1;
         if shown.len() < SHOWN {
@@ -174,7 +178,8 @@ impl ViolationList {
         self.0.get(&rule).map_or(0, |(_, count)| *count)
     }
 
-    fn unreadable(&mut self, error: &CaptureError) {
+    /// Adds a table that cannot be read.
+    pub fn unreadable(&mut self, error: &CaptureError) {
         self.add(CaptureRule::Schema, || error.to_string());
     }
 

@@ -142,7 +142,7 @@ proptest! {
         for table in repeating {
             comes_back(&reader, table, &seeds)?;
         }
-        let wrong = stallmap_schema::check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
+        let wrong = stallmap_write::check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
         prop_assert_eq!(wrong.map(|wrong| wrong.what).collect::<Vec<_>>(), Vec::<String>::new());
     }
 
@@ -162,7 +162,7 @@ proptest! {
         writer.finish().unwrap();
         let reader = CaptureReader::open(&path).unwrap();
         comes_back(&reader, table, &seeds)?;
-        let wrong = stallmap_schema::check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
+        let wrong = stallmap_write::check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
         prop_assert_eq!(wrong.map(|wrong| wrong.what).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }

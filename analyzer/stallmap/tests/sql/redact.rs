@@ -12,13 +12,13 @@ use stallmap::redact::{AlsoRedact, RedactOptions, redact};
 use stallmap::session::Session;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::check::check;
 use stallmap_schema::id::FrameId;
 use stallmap_schema::secrecy::{ColumnSecrecy, secrecy};
 use stallmap_schema::table::{ColumnDef, TableDef, TableRow};
 use stallmap_schema::tables;
 use stallmap_schema::tables::python::PythonFrame;
 use stallmap_schema::tables::run::{Run, RunOption};
+use stallmap_write::check::check;
 use stallmap_write::rewrite::{CaptureRewrite, TableFate, rewrite};
 use stallmap_write::{CaptureForm, CaptureWriter};
 

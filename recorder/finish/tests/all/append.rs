@@ -8,7 +8,6 @@ use stallmap_finish::summary::FinishSummary;
 use stallmap_finish::{append, finish};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::check::check;
 use stallmap_schema::hash;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::table::TableRow;
@@ -20,6 +19,7 @@ use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Ob
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind, Match, ReplayResult};
+use stallmap_write::check::check;
 use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::bundles;

@@ -9,12 +9,12 @@ use stallmap_finish::recover;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::{FrameEncoder, SegmentReader, SegmentWriter};
 use stallmap_schema::cell::Blob;
-use stallmap_schema::check::check;
 use stallmap_schema::hash;
 use stallmap_schema::id::{Address, KernelId};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
 use stallmap_schema::word::{BundleMethod, LossKind};
+use stallmap_write::check::check;
 
 use crate::finish::{finished_with, kernel_id};
 use crate::recording;

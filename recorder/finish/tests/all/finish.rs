@@ -6,7 +6,6 @@ use stallmap_finish::finish;
 use stallmap_finish::summary::FinishSummary;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::check::check;
 use stallmap_schema::hash;
 use stallmap_schema::id::{KernelId, OpId};
 use stallmap_schema::table::TableRow;
@@ -18,6 +17,7 @@ use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, Storage, Tensor};
 use stallmap_schema::word::{AccessKind, Instrument, Match};
+use stallmap_write::check::check;
 
 use crate::recording::{self, CALLEE, CUBIN, KERNEL, REQUESTS};
 

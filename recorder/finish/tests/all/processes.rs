@@ -8,13 +8,13 @@ use stallmap_finish::{finish, merge};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::LossTotal;
 use stallmap_schema::capture::segment::{RESERVE_BYTES, RESERVE_FILE_NAME, SegmentWriter};
-use stallmap_schema::check::check;
 use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_write::check::check;
 
 use crate::finish::{finished, finished_with};
 use crate::recording::{self, fact, launch, put, requests, run, segment};

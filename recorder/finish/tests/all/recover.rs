@@ -12,12 +12,12 @@ use stallmap_finish::error::FinishError;
 use stallmap_finish::recover;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::{SegmentFrame, SegmentReader};
-use stallmap_schema::check::check;
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::run::Run;
+use stallmap_write::check::check;
 
 use crate::bundles;
 use crate::recording::{self, REQUESTS};

@@ -1,18 +1,23 @@
-//! Samples by launch: their functions are those that the launched kernel can execute.
+//! Validity of a capture with its machine code: the samples of a launch are of functions that its kernel can execute.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::capture::reader::CaptureReader;
-use crate::cell::ColumnCell;
-use crate::check::{CaptureRule, ViolationList};
-use crate::id::{FunctionId, ModuleId};
-use crate::table::TableRow;
-use crate::tables::code::{Function, Module};
-use crate::tables::launch::Launch;
-use crate::tables::sample::PcSample;
 use stallmap_sass::cubin::{Cubin, KernelCallees};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::cell::ColumnCell;
+use stallmap_schema::check::{CaptureRule, Violation, ViolationList, check_with};
+use stallmap_schema::id::{FunctionId, ModuleId};
+use stallmap_schema::table::TableRow;
+use stallmap_schema::tables::code::{Function, Module};
+use stallmap_schema::tables::launch::Launch;
+use stallmap_schema::tables::sample::PcSample;
 
-pub(super) fn check(reader: &CaptureReader, found: &mut ViolationList) {
+/// Everything that is wrong with a capture. Empty where nothing is.
+pub fn check(reader: &CaptureReader) -> Vec<Violation> {
+    check_with(reader, check_execution)
+}
+
+fn check_execution(reader: &CaptureReader, found: &mut ViolationList) {
     let sampled = sampled(reader);
     let kernels: BTreeSet<FunctionId> = sampled.keys().map(|(kernel, _)| *kernel).collect();
     let functions = functions(reader, &kernels, found);
@@ -106,7 +111,7 @@ fn check_module<'a>(
 ) {
     let cubin = reader.cubin(&module.content_hash).ok().and_then(|bytes| Cubin::read(&bytes).ok());
     let Some(callees) = cubin.as_ref().and_then(KernelCallees::new) else { return };
-    let id = |name: &str| crate::hash::function_id(module.module_id, name);
+    let id = |name: &str| stallmap_schema::hash::function_id(module.module_id, name);
     for (kernel, name) in kernels {
         let Some(executed) = callees.for_kernel(name) else { continue };
         let executed: BTreeSet<FunctionId> = executed.into_iter().map(id).collect();
