@@ -71,6 +71,7 @@ fn row(run_id: RunId, activity_id: u64, record: &RawActivity) -> GpuActivity {
         peer_device_id: record.peer_device_id,
         synchronization: record.synchronization,
         correlation_id: Some(record.correlation_id),
+        copy_memory: record.copy_memory.clone(),
         ..GpuActivity::default()
     }
 }

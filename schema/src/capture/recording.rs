@@ -253,6 +253,8 @@ crate::tables! {
         peer_device_id: Option<i32>,
         /// As in `gpu_activity`.
         synchronization: Option<SynchronizationKind>,
+        /// As in `gpu_activity`.
+        copy_memory: Option<String>,
     }
     /// The name of a kernel in activity records.
     ActivityName "activity_name" key [] sort [] {

@@ -49,8 +49,8 @@ crate::tables! {
         /// Name of the call that asked for a kernel, a copy or a fill, such as `cudaLaunchKernelExC`. In imports, where the
         /// source has it.
         call_name: Option<String>,
-        /// The memory of both sides of a copy in the words of the source, such as `Pageable -> Device`. In imports, where the
-        /// source has it.
+        /// The memory of both sides of a copy in the words of the source, such as `Pageable -> Device`. Null where the source
+        /// does not say.
         copy_memory: Option<String>,
     }
 }

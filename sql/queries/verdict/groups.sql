@@ -25,6 +25,6 @@ SELECT
 FROM grouped g
 LEFT JOIN line_text t ON t.line = replace(g.line, ' (grad)', '')
 WHERE turn = 1
-ORDER BY found_by = 'finding_wrong_access' DESC, is_in_steps DESC, finding = 'cpu_bound' DESC, coalesce(saving_low_ns < 0.0, false),
+ORDER BY found_by = 'finding_wrong_access' DESC, is_in_steps DESC, finding IN ('cpu_bound', 'exposed_copy') DESC, coalesce(saving_low_ns < 0.0, false),
   saving_low_ns + saving_high_ns DESC NULLS LAST, group_share DESC NULLS LAST, number
 LIMIT $top

@@ -56,7 +56,7 @@ CREATE VIEW finding (
   -- Kinds of the other findings of its cause. Null without any.
   also,
   -- Rank in lists: wrong accesses, then the first finding of each cause, then the rest. In steps before set-up, a GPU that
-  -- waits for its host before kernels, then by the middle of the saving. Advice that can cost more than it saves is last.
+  -- waits for its host or only copies before kernels, then by the middle of the saving. Advice that can cost more than it saves is last.
   finding_rank,
   -- Part of its launches' time that all accesses of the subject cost, by experiments: the larger one of warm and flushed
   -- caches. Null if none was made.
@@ -86,6 +86,7 @@ WITH found AS (
   UNION ALL SELECT *, 'finding_redundant_load' FROM finding_redundant_load
   UNION ALL SELECT *, 'finding_stall' FROM finding_stall
   UNION ALL SELECT *, 'finding_traffic' FROM finding_traffic
+  UNION ALL SELECT *, 'finding_transfer' FROM finding_transfer
   UNION ALL SELECT *, 'finding_wrong_access' FROM finding_wrong_access
 ), launched AS (
   SELECT
@@ -141,10 +142,10 @@ WITH found AS (
 ), shared AS (
   SELECT
     f.* EXCEPT (saving_low_ns, saving_high_ns),
-    f.saving_low_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding = 'cpu_bound' THEN 1.0 / t.steps
+    f.saving_low_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.steps
       WHEN h.is_late AND f.saving_low_ns > 0.0 AND f.finding <> 'small_kernels' THEN 0.0
       ELSE f.step_part END AS saving_low_ns,
-    f.saving_high_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding = 'cpu_bound' THEN 1.0 / t.steps ELSE f.step_part END AS saving_high_ns,
+    f.saving_high_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.steps ELSE f.step_part END AS saving_high_ns,
     CASE WHEN f.samples > 0.0 THEN f.samples / a.samples END AS share,
     CASE WHEN f.samples > 0.0 THEN f.saving_samples / a.samples END AS saving_share, t.has_steps,
     f.samples = 0.0 OR poisson_low(f.samples / w.weight) * w.weight >= 0.001 * a.samples AS is_evident
@@ -185,7 +186,7 @@ SELECT
   fix_ns, pays_from, cause, cause_rank,
   nullif(array_to_string(array_sort(array_distinct(array_remove_all(kinds, finding))), ', '), ''),
   row_number() OVER (
-    ORDER BY found_by = 'finding_wrong_access' DESC, is_in_steps DESC, cause_rank = 1 DESC, finding = 'cpu_bound' DESC,
+    ORDER BY found_by = 'finding_wrong_access' DESC, is_in_steps DESC, cause_rank = 1 DESC, finding IN ('cpu_bound', 'exposed_copy') DESC,
       coalesce(saving_low_ns < 0.0, false), saving_low_ns + saving_high_ns DESC NULLS LAST, saving_samples DESC, samples DESC,
       time_ns DESC NULLS LAST, finding, subject
   ),

@@ -93,7 +93,8 @@ pub struct ActivityMemcpy {
     _kind: u32,
     /// CUpti_ActivityMemcpyKind.
     pub direction: u8,
-    _memory: [u8; 3],
+    /// CUpti_ActivityMemoryKind of its source and destination, and flags.
+    pub memory: [u8; 3],
     /// Bytes that it copies.
     pub bytes: u64,
     /// Begin, 0 where it is not known.

@@ -129,7 +129,21 @@ fn copy(record: &ActivityMemcpy) -> RawActivity {
     } else {
         CopyKind::Other
     };
-    RawActivity { size_bytes: Some(record.bytes), copy_kind: Some(copy_kind), ..head.row() }
+    let [source, destination, _] = record.memory;
+    let copy_memory = Some(format!("{} -> {}", memory_word(source), memory_word(destination)));
+    RawActivity { size_bytes: Some(record.bytes), copy_kind: Some(copy_kind), copy_memory, ..head.row() }
+}
+
+/// A CUpti_ActivityMemoryKind, in the words of PyTorch's traces.
+fn memory_word(kind: u8) -> &'static str {
+    match kind {
+        1 => "Pageable",
+        2 => "Pinned",
+        3 | 6 => "Device",
+        4 => "Array",
+        5 | 7 => "Managed",
+        _ => "Unknown",
+    }
 }
 
 fn peer_copy(record: &PeerCopy) -> RawActivity {
