@@ -9,6 +9,7 @@
 
 pub mod capture;
 pub mod cell;
+pub mod check;
 pub mod collective;
 pub mod contained;
 pub mod declare;

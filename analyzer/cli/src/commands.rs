@@ -28,10 +28,10 @@ use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::bytes;
 use stallmap_export as export;
+use stallmap_lists::verdict::why;
 use stallmap_lists::{block, diff, forest, top, tree};
 use stallmap_report::{open, report, source};
 use stallmap_schema::contained;
-use stallmap_verdict::why;
 
 /// Remote captures whose traffic is logged one by one.
 const MAX_TRAFFIC_LINES: usize = 4;
@@ -92,12 +92,12 @@ fn say_traffic(traffic: &ReadTraffic) {
 /// The verdict, or advice for a word that is neither a command nor a file.
 fn without_command(context: &CommandContext, args: &VerdictArgs) -> Outcome {
     let Some(first) = args.captures.first() else {
-        return stallmap_verdict::run(context, args);
+        return stallmap_lists::verdict::run(context, args);
     };
     let word = first.to_string_lossy();
     let is_word = !word.contains(['.', '/', ':', '\\']) && !first.exists();
     if !is_word {
-        return stallmap_verdict::run(context, args);
+        return stallmap_lists::verdict::run(context, args);
     }
     let cli = CliArgs::command();
     let names: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
@@ -109,23 +109,23 @@ fn without_command(context: &CommandContext, args: &VerdictArgs) -> Outcome {
 fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
     match command {
         StallmapCommand::Report(report) if !report.over.is_empty() => {
-            stallmap_trend::report(context, &report)
+            stallmap_lists::trend::report(context, &report)
         }
         StallmapCommand::Report(report) => report::run(context, &report),
         StallmapCommand::Why(why) => why::run(context, &why),
         StallmapCommand::Open(open) if open.serve => stallmap_serve::web::open(context, &open),
         StallmapCommand::Open(open) => open::run(context, &open),
-        StallmapCommand::Top(top) if !top.over.is_empty() => stallmap_trend::top(context, &top),
+        StallmapCommand::Top(top) if !top.over.is_empty() => stallmap_lists::trend::top(context, &top),
         StallmapCommand::Top(top) => top::run(context, &top),
         StallmapCommand::Tree(tree) => tree::run(context, &tree),
         StallmapCommand::Forest(forest) => forest::run(context, &forest),
         StallmapCommand::Block(block) => block::run(context, &block),
-        StallmapCommand::Trend(trend) => stallmap_trend::trend(context, &trend),
+        StallmapCommand::Trend(trend) => stallmap_lists::trend::trend(context, &trend),
         StallmapCommand::Diff(diff) if !diff.over.is_empty() => {
-            let chosen = stallmap_trend::choose(context, diff)?;
+            let chosen = stallmap_lists::trend::choose(context, diff)?;
             run_command(context, StallmapCommand::Diff(chosen))
         }
-        StallmapCommand::Diff(diff) if diff.first => stallmap_verdict::first::run(context, &diff),
+        StallmapCommand::Diff(diff) if diff.first => stallmap_lists::verdict::first::run(context, &diff),
         StallmapCommand::Diff(diff) if diff.html.is_some() => stallmap_report::diff::run(context, &diff),
         StallmapCommand::Diff(diff) => diff::run(context, &diff),
         StallmapCommand::Source(source) => source::run(context, &source),

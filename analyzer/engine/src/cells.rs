@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::memory::bins::{BinCounts, HeatCell};
+use crate::memory::cells::{AccessedBin, BinFinder};
+use crate::memory::numbers::position;
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::bins::{BinCounts, HeatCell};
-use stallmap_memory::cells::{AccessedBin, BinFinder};
-use stallmap_memory::numbers::position;
 use stallmap_schema::id::{FunctionId, KernelId, Pc, TensorId};
 
 use super::access::{AccessBatch, InstructionColumns, WarpColumns};

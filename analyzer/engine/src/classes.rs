@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::memory::patterns::LaneDistances;
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::patterns::LaneDistances;
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use stallmap_tables::words::InternedWords;
 

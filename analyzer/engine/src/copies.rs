@@ -8,7 +8,7 @@ use datafusion::error::Result;
 
 use super::index::{TensorIndex, column, wrong};
 use super::life::{LiveSet, MemoryLife, MemoryLives};
-use stallmap_memory::pieces::MemoryObject;
+use crate::memory::pieces::MemoryObject;
 use stallmap_schema::word::StorageOrigin;
 
 /// One end of a memcpy, or a memset.

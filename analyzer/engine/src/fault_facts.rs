@@ -5,12 +5,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::memory::pieces::MemoryObject;
 use arrow::array::{AsArray as _, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use datafusion::common::HashMap;
 use datafusion::error::Result;
-use stallmap_memory::pieces::MemoryObject;
 use stallmap_schema::word::{OpKind, StorageOrigin};
 
 use super::index::{RunLives, column, wrong};

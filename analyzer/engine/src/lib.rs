@@ -24,6 +24,7 @@ mod analysis;
 mod analyze;
 mod cells;
 mod classes;
+pub mod code;
 pub mod copies;
 mod defects;
 pub mod exec;
@@ -31,6 +32,7 @@ pub mod fault_facts;
 mod faults;
 pub mod index;
 pub mod launches;
+pub mod memory;
 #[cfg(test)]
 mod partition_tests;
 mod pointer;
@@ -44,6 +46,7 @@ mod rows;
 mod runs;
 mod shapes;
 mod sharing;
+pub mod steps;
 mod straddle;
 #[cfg(test)]
 mod stream_tests;
@@ -56,6 +59,6 @@ mod together;
 mod touch;
 mod unwritten;
 
-pub use stallmap_memory::{distinct, grid, life, lru, request, sampler, shape, view};
+pub use crate::memory::{distinct, grid, life, lru, request, sampler, shape, view};
 pub use stallmap_tables::derived;
 use stallmap_tables::parameters;

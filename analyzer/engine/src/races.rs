@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::memory::conflicts::{AccessOrigin, ConflictSearch, InstructionConflict};
+use crate::memory::epochs::{BarrierSteps, OrderedRequest};
+use crate::memory::pieces::PieceUse;
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::conflicts::{AccessOrigin, ConflictSearch, InstructionConflict};
-use stallmap_memory::epochs::{BarrierSteps, OrderedRequest};
-use stallmap_memory::pieces::PieceUse;
 use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 use stallmap_schema::word::AccessKind;
 

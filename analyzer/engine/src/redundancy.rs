@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
+use crate::memory::loads::{LaunchLoads, LoadRequest, LoadWalk, SCOPE_COUNT};
+use crate::memory::numbers::position;
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::loads::{LaunchLoads, LoadRequest, LoadWalk, SCOPE_COUNT};
-use stallmap_memory::numbers::position;
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use stallmap_schema::word::AccessKind;
 

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
+use crate::memory::few_sectors::FewSectors;
+use crate::memory::numbers::position;
+use crate::memory::patterns::LaneDistances;
+use crate::memory::repeats::KeyedValues;
+use crate::memory::streams::{LaunchTouches, RequestStream, StreamWalk, line};
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::few_sectors::FewSectors;
-use stallmap_memory::numbers::position;
-use stallmap_memory::patterns::LaneDistances;
-use stallmap_memory::repeats::KeyedValues;
-use stallmap_memory::streams::{LaunchTouches, RequestStream, StreamWalk, line};
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 
 use super::access::{AccessBatch, InstructionColumns, WarpColumns};

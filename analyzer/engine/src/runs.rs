@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::memory::patterns::LaneDistances;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::error::{DataFusionError, Result};
-use stallmap_memory::patterns::LaneDistances;
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 use stallmap_schema::table::TableRow as _;
 

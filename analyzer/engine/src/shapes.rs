@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::memory::patterns::LaneDistances;
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use stallmap_memory::patterns::LaneDistances;
 use stallmap_schema::cell::ColumnCell;
 
 use super::access::AccessBatch;

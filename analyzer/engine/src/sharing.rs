@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::memory::footprints::{SectorRun, bounds, count_shared, tidy};
+use crate::memory::numbers::NumberSet;
+use crate::memory::patterns::LaneDistances;
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::footprints::{SectorRun, bounds, count_shared, tidy};
-use stallmap_memory::numbers::NumberSet;
-use stallmap_memory::patterns::LaneDistances;
 use stallmap_schema::id::KernelId;
 
 use super::access::{AccessBatch, InstructionColumns, WarpColumns};

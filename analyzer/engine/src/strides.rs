@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
+use crate::memory::numbers::NumberMap;
 use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::{Int32Type, UInt8Type, UInt64Type};
 use datafusion::error::Result;
-use stallmap_memory::numbers::NumberMap;
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 
 use super::access::{InstructionColumns, values};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::memory::numbers::position;
+use crate::memory::patterns::LaneDistances;
+use crate::memory::pieces::{AccessedBytes, MemoryObject, MemoryState, PIECE_BYTES, PieceUse};
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
-use stallmap_memory::numbers::position;
-use stallmap_memory::patterns::LaneDistances;
-use stallmap_memory::pieces::{AccessedBytes, MemoryObject, MemoryState, PIECE_BYTES, PieceUse};
 use stallmap_schema::id::{AllocationId, StorageId, TensorId};
 use stallmap_schema::word::AccessKind;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::memory::pieces::MemoryObject;
+use crate::memory::unwritten::{UnwrittenAccess, WrittenMemory};
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
-use stallmap_memory::pieces::MemoryObject;
-use stallmap_memory::unwritten::{UnwrittenAccess, WrittenMemory};
 use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 use stallmap_schema::word::AccessKind;
 

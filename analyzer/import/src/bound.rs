@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
+use stallmap_readers::trace::model::{TraceCall, TraceModel};
 use stallmap_schema::capture::bounds::{AMOUNT, FAR, TEXT_BYTES};
 use stallmap_schema::word::LossKind;
-use stallmap_trace::model::{TraceCall, TraceModel};
 
 /// Cuts texts that are too long, and counts them.
 pub(crate) fn texts(trace: &mut TraceModel) {

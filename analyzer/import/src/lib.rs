@@ -13,9 +13,9 @@ use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::progress::ProgressSpinner;
-use stallmap_formats::input::ImportInput;
+use stallmap_readers::formats::input::ImportInput;
+use stallmap_readers::trace::model::TraceModel;
 use stallmap_readers::{join, read};
-use stallmap_trace::model::TraceModel;
 
 /// Reads a file, and writes a capture.
 pub fn run(args: &ImportArgs) -> Outcome {

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use stallmap_console::output;
 use stallmap_console::output::number::{counted, nanoseconds};
+use stallmap_readers::trace::align::{ClockAlignment, align_clocks};
+use stallmap_readers::trace::collective::find_collectives;
+use stallmap_readers::trace::model::TraceModel;
+use stallmap_readers::trace::rank_match::match_ranks;
 use stallmap_schema::word::LossKind;
-use stallmap_trace::align::{ClockAlignment, align_clocks};
-use stallmap_trace::collective::find_collectives;
-use stallmap_trace::model::TraceModel;
-use stallmap_trace::rank_match::match_ranks;
 
 /// The rank that the name of a file has behind the last `rank`, as in `trace_rank-3.json.gz`.
 pub(crate) fn rank_of_name(path: &Path) -> Option<u32> {

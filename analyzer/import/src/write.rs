@@ -18,7 +18,8 @@ use std::path::Path;
 
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::capture_failure;
-use stallmap_formats::input::ImportInput;
+use stallmap_readers::formats::input::ImportInput;
+use stallmap_readers::trace::model::{LaunchRequests, TraceKernel, TraceModel};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{KernelId, OpId, PystatesHash, RunId};
@@ -29,7 +30,6 @@ use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay;
 use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, Match};
-use stallmap_trace::model::{LaunchRequests, TraceKernel, TraceModel};
 use stallmap_write::{CaptureForm, CaptureWriter};
 
 pub(crate) use self::into::into;
@@ -240,7 +240,7 @@ impl<'a> RecordingWriter<'a> {
     /// Counters refer to bundles. A bundle without content says why there is none.
     fn counters(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         let ids = self.ids();
-        let mut counters: Vec<(KernelId, &stallmap_trace::model::TraceCounter)> = self
+        let mut counters: Vec<(KernelId, &stallmap_readers::trace::model::TraceCounter)> = self
             .trace
             .counters
             .iter()

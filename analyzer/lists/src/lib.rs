@@ -8,3 +8,5 @@ pub mod kernel;
 mod known;
 pub mod top;
 pub mod tree;
+pub mod trend;
+pub mod verdict;

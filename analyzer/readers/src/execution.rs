@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
+use crate::formats::json::JsonStream;
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
 use crate::model::{OpDetails, TraceCall, TraceLosses, TraceModel, TraceOp, TraceProcess};
@@ -107,7 +107,7 @@ impl ExecutionReader {
             }
             Ok(())
         })?;
-        let number = value.as_deref().and_then(stallmap_formats::decimal::integer);
+        let number = value.as_deref().and_then(crate::formats::decimal::integer);
         match name.as_str() {
             "rf_id" => node.record = number,
             "fw_parent" => node.forward = number,

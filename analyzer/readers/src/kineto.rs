@@ -20,8 +20,8 @@ use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
+use crate::formats::json::JsonStream;
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase, SynchronizationKind};
 
 use self::category::{EventCategory, direction, host_wait, wait};

@@ -10,6 +10,7 @@
 mod cutracer;
 mod damage;
 mod execution;
+pub mod formats;
 mod kineto;
 mod ncu;
 mod nsys;
@@ -19,13 +20,14 @@ mod report;
 mod rocpd;
 mod rocprof;
 mod snapshot;
+pub mod trace;
 mod xplane;
 
 use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 
-use stallmap_formats::input::{FileForm, ImportInput};
-use stallmap_formats::json::JsonStream;
-use stallmap_trace::{join, model, name, nest};
+use crate::formats::input::{FileForm, ImportInput};
+use crate::formats::json::JsonStream;
+use crate::trace::{join, model, name, nest};
 
 use model::{TraceModel, TraceProcess};
 

@@ -5,10 +5,10 @@ mod separator;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read};
 
+use crate::formats::decimal::integer;
+use crate::formats::input::ImportInput;
 use csv::StringRecord;
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::decimal::integer;
-use stallmap_formats::input::ImportInput;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use self::separator::{DecimalSeparator, SeparatorEvidence};

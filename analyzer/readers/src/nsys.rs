@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
+use crate::formats::input::{FileForm, ImportInput};
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::input::{FileForm, ImportInput};
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, SynchronizationKind};
 
 use self::cell::SqlRow;

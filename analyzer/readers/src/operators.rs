@@ -7,8 +7,8 @@ pub(crate) mod layers;
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use crate::formats::json::JsonStream;
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
 use crate::model::{TraceCall, TraceCounter, TraceKernel, TraceModel, TraceOp, TraceProcess};

@@ -9,10 +9,10 @@ mod paths;
 use std::io::Read;
 use std::rc::Rc;
 
+use crate::formats::input::ImportInput;
+use crate::formats::json::JsonStream;
+use crate::formats::msgpack;
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::input::ImportInput;
-use stallmap_formats::json::JsonStream;
-use stallmap_formats::msgpack;
 use stallmap_schema::word::LossKind;
 
 use crate::model::{TraceDevice, TraceLosses, TraceModel};

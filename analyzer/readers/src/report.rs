@@ -15,9 +15,9 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read};
 use std::rc::Rc;
 
+use crate::formats::input::ImportInput;
+use crate::formats::proto::{ProtoReader, ProtoValue};
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::input::ImportInput;
-use stallmap_formats::proto::{ProtoReader, ProtoValue};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use self::block::{BlockHeader, MessageStream};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::rc::Rc;
 
+use crate::formats::json::JsonStream;
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
 
 use crate::join::join_ops;

@@ -4,9 +4,9 @@ mod segments;
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::formats::input::ImportInput;
+use crate::formats::pickle::{PickleObjects, PickleValue};
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::input::ImportInput;
-use stallmap_formats::pickle::{PickleObjects, PickleValue};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
 use self::segments::LiveSegments;

@@ -26,7 +26,7 @@ use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::row::column;
 use stallmap_lists::filter::LaunchFilter;
 
-use stallmap_verdict::VerdictRows;
+use stallmap_lists::verdict::VerdictRows;
 
 /// Default rows of a section.
 const DEFAULT_TOP: u32 = 10;
@@ -102,7 +102,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
     let has_verdict = args.section.is_empty() && filter.is_none() && args.format() == ReportFormat::Text;
     let texts: Vec<_> = wanted.iter().map(|section| (*section, sql(*section))).collect();
     if has_verdict {
-        let all: Vec<_> = texts.iter().cloned().chain(stallmap_verdict::texts()).collect();
+        let all: Vec<_> = texts.iter().cloned().chain(stallmap_lists::verdict::texts()).collect();
         runtime.block_on(prepare_views(&session, &all))?;
     }
     let verdict =

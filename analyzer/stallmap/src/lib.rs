@@ -18,8 +18,8 @@ pub mod redact;
 pub mod session;
 pub mod statements;
 
-pub use stallmap_code as code;
-pub use stallmap_planning::bounds::ending;
+pub use stallmap_engine::code;
 pub use stallmap_tables as tables;
 pub use stallmap_tables::location;
+pub use stallmap_tables::planning::bounds::ending;
 pub use stallmap_tables::remote;

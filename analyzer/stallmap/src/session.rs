@@ -53,7 +53,7 @@ use crate::library::fault::LibraryFault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
-use stallmap_code::CaptureCode;
+use stallmap_engine::code::CaptureCode;
 use stallmap_engine::table::CaptureEngine;
 use stallmap_tables::captured::{CapturedTable, TablePresence};
 use stallmap_tables::listing::CaptureTable;
@@ -548,10 +548,10 @@ fn derived_tables(
     let table = |name: &str| tables.get(name).cloned();
     let mut derived = Vec::new();
     if let Some(engine) = CaptureEngine::new(table).map(Arc::new) {
-        engine.set_code(stallmap_code::table::access_facts(code));
+        engine.set_code(stallmap_engine::code::table::access_facts(code));
         derived.extend(engine.tables());
     }
-    derived.extend(stallmap_code::table::tables(code));
-    derived.extend(stallmap_steps::critical::table::tables(table).into_iter().flatten());
+    derived.extend(stallmap_engine::code::table::tables(code));
+    derived.extend(stallmap_engine::steps::critical::table::tables(table).into_iter().flatten());
     derived
 }

@@ -28,9 +28,9 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
-use stallmap_check::{chained, check_keys};
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::{bounds, pages};
+use stallmap_schema::check::{chained, check_keys};
 use stallmap_schema::contained::contained;
 use stallmap_schema::table::TableDef;
 

@@ -12,8 +12,8 @@ use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataBuilder, RowGroupMetaData,
 };
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
-use stallmap_check::are_true;
 use stallmap_schema::capture::source::EntryBytes;
+use stallmap_schema::check::are_true;
 
 /// A file's metadata without statements about other columns than one.
 pub(super) fn only_of(metadata: &ParquetMetaData, column: Option<&str>) -> Result<ParquetMetaData> {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::planning::texts::{held_bytes, owned};
 use arrow::array::{Array as _, ArrayRef, AsArray as _, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use parquet::basic::Compression;
-use stallmap_planning::texts::{held_bytes, owned};
 
 use crate::packed::{self, ParquetEncoder};
 

@@ -14,11 +14,11 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
+use crate::planning::pass::{PassExec, RowPass};
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use parquet::errors::ParquetError;
-use stallmap_planning::pass::{PassExec, RowPass};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::contained::contained_future;

@@ -7,8 +7,8 @@ use stallmap_config::PassInstrument;
 use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::word::LossKind;
 
-use stallmap_accesses::sanitizer;
-use stallmap_samples::pc_sampling;
+use crate::accesses::sanitizer;
+use crate::samples::pc_sampling;
 use stallmap_session::guard::say;
 use stallmap_session::session;
 
@@ -74,3 +74,6 @@ pub fn shut_down() {
         Some(PassInstrument::Counters | PassInstrument::Native) | None => {}
     }
 }
+
+pub mod accesses;
+pub mod samples;

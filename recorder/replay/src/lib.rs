@@ -12,6 +12,7 @@
 //!
 //! `stallmap-record replay` starts workers, one a process, and brings their rows back into the capture.
 
+pub mod ablate;
 pub mod address_space;
 pub mod attempt;
 pub mod bundle;

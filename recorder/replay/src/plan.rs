@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use crate::ablate::Experiment;
 use serde::{Deserialize, Serialize};
-use stallmap_ablate::Experiment;
 
 /// The work of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

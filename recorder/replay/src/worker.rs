@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use stallmap_config::PassInstrument;
 use stallmap_instruments as instruments;
-use stallmap_samples::counters::{CounterProfiler, MeasuredValue, sets};
+use stallmap_instruments::samples::counters::{CounterProfiler, MeasuredValue, sets};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{KernelId, ModuleId, Pc, RunId};
 use stallmap_schema::tables::replay::Counter;
@@ -327,7 +327,7 @@ impl<'a> BundleReplayer<'a> {
         else {
             return false;
         };
-        let taken = stallmap_samples::pc_sampling::samples_of_last_launch();
+        let taken = stallmap_instruments::samples::pc_sampling::samples_of_last_launch();
         shares.add(taken.by_pc);
         outcome.samples = shares.total();
         outcome.relative_error = Some(shares.relative_error()).filter(|error| error.is_finite());

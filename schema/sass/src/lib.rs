@@ -17,6 +17,7 @@ pub mod line;
 pub mod literal;
 pub mod observable;
 pub mod register;
+pub mod slice;
 pub mod splice;
 pub mod word;
 

@@ -12,9 +12,9 @@ use arrow::datatypes::{DataType, UInt8Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use proptest::prelude::*;
-use stallmap_check::CaptureRule;
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::check::CaptureRule;
 use stallmap_schema::table::{ColumnDef, TableDef, TableRow as _};
 use stallmap_schema::tables;
 use stallmap_schema::tables::activity::GpuActivity;
@@ -142,7 +142,7 @@ proptest! {
         for table in repeating {
             comes_back(&reader, table, &seeds)?;
         }
-        let wrong = stallmap_check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
+        let wrong = stallmap_write::check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
         prop_assert_eq!(wrong.map(|wrong| wrong.what).collect::<Vec<_>>(), Vec::<String>::new());
     }
 
@@ -162,7 +162,7 @@ proptest! {
         writer.finish().unwrap();
         let reader = CaptureReader::open(&path).unwrap();
         comes_back(&reader, table, &seeds)?;
-        let wrong = stallmap_check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
+        let wrong = stallmap_write::check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
         prop_assert_eq!(wrong.map(|wrong| wrong.what).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
-use stallmap_check::check;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::identity::CaptureIdentity;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -14,6 +13,7 @@ use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::Bundle;
 use stallmap_write::CaptureForm;
+use stallmap_write::check::check;
 use stallmap_write::pack::{pack, pack_opened, unpack};
 use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
 use stallmap_write::subset::{OptionalPart, REASON, SubsetSelection, pack_part};

@@ -4,6 +4,7 @@
 //!
 //! The layout on disk is that of [`stallmap_schema::capture`]. Reading needs nothing of this crate.
 
+pub mod check;
 mod container;
 pub mod encoding;
 pub mod labels;

@@ -7,7 +7,7 @@ use stallmap::library::user::UserLibrary;
 use stallmap::location::CaptureLocation;
 use stallmap::session::resources::SessionResources;
 use stallmap::session::{Session, UNNAMED};
-use stallmap_check::SHOWN;
+use stallmap_schema::check::SHOWN;
 
 use stallmap_console::args::CheckArgs;
 use stallmap_console::context::{CommandContext, runtime};
@@ -80,7 +80,7 @@ fn check(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<Str
     let progress = ProgressSpinner::start(format!("checking {}", capture.display()));
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let mut violations: Vec<String> =
-        stallmap_check::check(&reader).iter().map(ToString::to_string).collect();
+        stallmap_write::check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
     // Without the user's library, whose faults are not the capture's. Without stored rows, which are to be checked.
     let SessionResources { memory_bytes, cost_from, .. } = *context.resources();

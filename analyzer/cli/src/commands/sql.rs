@@ -78,10 +78,10 @@ fn over(
     text: Option<&str>,
     (style, target): (RowStyle, RowTarget),
 ) -> Outcome {
-    let fleet = stallmap_trend::open(context, places, &[])?;
+    let fleet = stallmap_lists::trend::open(context, places, &[])?;
     let (found, skipped) = (fleet.found, fleet.skipped);
     let outcome = run_shell(SqlShell::new(fleet.session, runtime()?, style, target)?, text);
-    stallmap_trend::say_skipped(found, &skipped);
+    stallmap_lists::trend::say_skipped(found, &skipped);
     outcome
 }
 

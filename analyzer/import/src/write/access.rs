@@ -1,9 +1,9 @@
 //! Memory accesses in the order of their table.
 
+use stallmap_readers::trace::model::TraceAccess;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
 use stallmap_schema::tables::memory::MemoryAccess;
-use stallmap_trace::model::TraceAccess;
 use stallmap_write::CaptureWriter;
 
 use super::RecordingWriter;

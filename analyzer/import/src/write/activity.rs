@@ -1,10 +1,10 @@
 //! Work of the GPUs with its measured times.
 
+use stallmap_readers::trace::model::{TraceActivity, TraceKernel};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::word::ActivityKind;
-use stallmap_trace::model::{TraceActivity, TraceKernel};
 use stallmap_write::CaptureWriter;
 
 use super::{RecordingWriter, append_batches, op_id, run_id};

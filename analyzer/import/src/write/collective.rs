@@ -1,9 +1,9 @@
 //! Launches that are collectives, with their arguments.
 
+use stallmap_readers::trace::model::CollectiveCall;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::launch::LaunchCollective;
-use stallmap_trace::model::CollectiveCall;
 use stallmap_write::CaptureWriter;
 
 use super::RecordingWriter;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use stallmap_readers::trace::model::TraceModel;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::{Address, AllocationId, StorageId};
 use stallmap_schema::tables::memory::{AllocationFailure, DeviceAllocation, StorageRequest};
 use stallmap_schema::tables::tensor::Storage;
 use stallmap_schema::word::StorageOrigin;
-use stallmap_trace::model::TraceModel;
 use stallmap_write::CaptureWriter;
 
 use super::{RecordingWriter, op_id, run_id};

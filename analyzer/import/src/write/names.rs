@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::rc::Rc;
 
+use stallmap_readers::trace::model::{TraceFrame, TraceKernel, TraceModel};
 use stallmap_schema::hash;
 use stallmap_schema::id::{FrameId, FunctionId, ModuleId, PystatesHash};
-use stallmap_trace::model::{TraceFrame, TraceKernel, TraceModel};
 
 /// A function of the source: its name, and the identity of its code, empty without one.
 pub(super) type SourceFunction = (Rc<str>, Rc<str>);

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use stallmap_formats::input::ImportInput;
+use stallmap_readers::formats::input::ImportInput;
+use stallmap_readers::trace::model::{self, TraceModel, TraceProcess};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::RunId;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
-use stallmap_trace::model::{self, TraceModel, TraceProcess};
 use stallmap_write::CaptureWriter;
 
 use super::{RecordingWriter, run_id, samples};

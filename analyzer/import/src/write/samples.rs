@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use stallmap_readers::trace::model::{TraceModel, TraceSample};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::Pc;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::Match;
-use stallmap_trace::model::{TraceModel, TraceSample};
 use stallmap_write::CaptureWriter;
 
 use super::{RecordingWriter, run_id};

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::rc::Rc;
 
+use crate::formats::decimal::integer;
+use crate::formats::json::JsonStream;
 use stallmap_console::exit::Outcome;
-use stallmap_formats::decimal::integer;
-use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{AccessKind, Space};
 
 use super::instruction::TracedInstruction;

@@ -1,6 +1,6 @@
 //! Arguments of a collective, by the names that PyTorch's profiler gives them.
 
-use stallmap_formats::decimal::integer;
+use crate::formats::decimal::integer;
 use stallmap_schema::word::CollectiveKind;
 
 use super::inputs::dtype;

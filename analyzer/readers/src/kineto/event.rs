@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io::Read;
 
+use crate::formats::decimal::{integer, microseconds};
+use crate::formats::json::JsonStream;
 use stallmap_console::exit::Outcome;
-use stallmap_formats::decimal::{integer, microseconds};
-use stallmap_formats::json::JsonStream;
 
 use super::collective::CollectiveArguments;
 use super::inputs::{self, OpInputs};

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
+use crate::formats::json::JsonStream;
 use stallmap_console::exit::Outcome;
-use stallmap_formats::json::JsonStream;
 
 use crate::model::InputValue;
 

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use stallmap_formats::proto::{ProtoReader, ProtoValue};
+use crate::formats::proto::{ProtoReader, ProtoValue};
 
 use super::event::TraceEvent;
 

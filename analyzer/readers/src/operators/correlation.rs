@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
+use crate::formats::json::JsonStream;
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use super::{MAX_KERNELS, named_op, span_ops};

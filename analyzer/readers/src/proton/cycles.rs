@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 use std::rc::Rc;
 
+use crate::formats::input::ImportInput;
+use crate::formats::json::JsonStream;
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_formats::input::ImportInput;
-use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use super::ScopeNode;

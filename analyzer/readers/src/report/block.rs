@@ -1,7 +1,7 @@
 //! Blocks of a report: a header, then sources and results, each behind its length.
 
-use stallmap_formats::input::REPORT;
-use stallmap_formats::proto::{ProtoReader, ProtoValue};
+use crate::formats::input::REPORT;
+use crate::formats::proto::{ProtoReader, ProtoValue};
 use std::io::Read;
 
 /// Most bytes of one message.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use stallmap_formats::proto::{ProtoReader, ProtoValue};
+use crate::formats::proto::{ProtoReader, ProtoValue};
 use stallmap_sass::cubin::Cubin;
 use stallmap_schema::word::{Instrument, LossKind};
 

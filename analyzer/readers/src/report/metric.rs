@@ -1,6 +1,6 @@
 //! Metrics of a kernel: a value, and values per instruction, address or time.
 
-use stallmap_formats::proto::{ProtoReader, ProtoValue};
+use crate::formats::proto::{ProtoReader, ProtoValue};
 
 /// A metric.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stallmap_formats::proto::{ProtoReader, ProtoValue};
+use crate::formats::proto::{ProtoReader, ProtoValue};
 
 use super::SpaceDamage;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use stallmap_formats::proto::ProtoReader;
+use crate::formats::proto::ProtoReader;
 use stallmap_hlo::module::{CompiledModule, HloOperation};
 use stallmap_hlo::sources::{is_backward, kernel_name, layer, title};
 use stallmap_schema::word::{OpKind, Phase};

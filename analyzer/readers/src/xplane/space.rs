@@ -1,6 +1,6 @@
 //! The planes of a space. Behind damage, reading goes on at the next plane with a known name.
 
-use stallmap_formats::proto::{ProtoFields, ProtoReader, ProtoValue};
+use crate::formats::proto::{ProtoFields, ProtoReader, ProtoValue};
 
 use super::SpaceDamage;
 

@@ -40,7 +40,7 @@ use stallmap_console::answer::SectionAnswer;
 use stallmap_console::args::ReportArgs;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::shorten::printable;
-use stallmap_verdict::VerdictRows;
+use stallmap_lists::verdict::VerdictRows;
 
 /// Default rows of a table. The rest is aggregated.
 const DEFAULT_TOP: u32 = 100;
@@ -97,7 +97,7 @@ fn subject(args: &ReportArgs, verdict: &VerdictRows, program: &str, command: &st
 
 /// Computes the views of the verdict and of the sections, all at the same time.
 pub(super) async fn prepare(args: &ReportArgs, session: &Session) -> Outcome<()> {
-    let all: Vec<_> = stallmap_verdict::texts().into_iter().chain(texts(args)).collect();
+    let all: Vec<_> = stallmap_lists::verdict::texts().into_iter().chain(texts(args)).collect();
     stallmap_console::answer::prepare(session, &all).await
 }
 

@@ -8,7 +8,7 @@ use stallmap_console::args::filter::FilterArgs;
 use stallmap_console::args::{ReportArgs, ReportFormat};
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::HtmlPage;
-use stallmap_verdict::VerdictRows;
+use stallmap_lists::verdict::VerdictRows;
 
 use super::page::{self, document};
 use super::subject;

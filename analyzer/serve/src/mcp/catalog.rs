@@ -40,7 +40,7 @@ pub(crate) fn search(session: &Session, wanted: &str) -> Outcome<CappedRows> {
         let entry = json!({ "kind": "table", "name": table.name, "doc": table.doc, "columns": columns, "rows": rows });
         add(&table.name, &format!("{} {}", table.doc, texts.join(" ")), entry);
     }
-    for function in stallmap_functions::functions() {
+    for function in stallmap_tables::functions::functions() {
         let doc = function.documentation().map(|doc| doc.description.clone()).unwrap_or_default();
         add(function.name(), &doc, json!({ "kind": "function", "name": function.name(), "doc": doc }));
     }

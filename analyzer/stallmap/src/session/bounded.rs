@@ -1,12 +1,12 @@
-//! Plans of statements within the bounds of planning: see [`stallmap_planning::bounds`].
+//! Plans of statements within the bounds of planning: see [`stallmap_tables::planning::bounds`].
 
 use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
-use stallmap_planning::bounds::extent::{NamedExtents, PlanExtent};
-use stallmap_planning::bounds::{extent, growth, nesting};
+use stallmap_tables::planning::bounds::extent::{NamedExtents, PlanExtent};
+use stallmap_tables::planning::bounds::{extent, growth, nesting};
 
 /// The plan of a statement, if it is not too large.
 pub(crate) async fn plan_of(state: &SessionState, statement: Statement) -> Result<LogicalPlan> {

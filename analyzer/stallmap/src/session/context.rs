@@ -8,17 +8,17 @@ use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::memory::InMemory;
 use stallmap_engine::launches::of_launches;
-use stallmap_functions::bounded;
-use stallmap_functions::concat;
-use stallmap_functions::constant::LargeConstants;
-use stallmap_functions::first_words::FirstWords;
-use stallmap_functions::hex_text::HexText;
-use stallmap_functions::memory::QueryMemory;
-use stallmap_planning::bounds::rules::{analyzing, optimizing, physical};
-use stallmap_planning::keys::KeysOfJoins;
-use stallmap_planning::pauses::JoinPauses;
 use stallmap_tables::captured::STORE;
+use stallmap_tables::functions::bounded;
+use stallmap_tables::functions::concat;
+use stallmap_tables::functions::constant::LargeConstants;
+use stallmap_tables::functions::first_words::FirstWords;
+use stallmap_tables::functions::hex_text::HexText;
+use stallmap_tables::functions::memory::QueryMemory;
 use stallmap_tables::guard::GuardScans;
+use stallmap_tables::planning::bounds::rules::{analyzing, optimizing, physical};
+use stallmap_tables::planning::keys::KeysOfJoins;
+use stallmap_tables::planning::pauses::JoinPauses;
 use stallmap_tables::pool;
 use stallmap_tables::work::SessionWork;
 
@@ -42,7 +42,7 @@ pub(super) fn context(first: &str, resources: &SessionResources) -> Result<Sessi
     config.options_mut().set("datafusion.execution.max_spill_file_size_bytes", "1")?;
     // DataFusion 55.2 pushes filters that a hash join finds at run time past outer joins, and loses rows that match.
     config.options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
-    // The sizes of `stallmap_planning::sizes`.
+    // The sizes of `stallmap_tables::planning::sizes`.
     config.options_mut().optimizer.use_statistics_registry = true;
     // The filters of `KeysOfJoins`.
     config.options_mut().optimizer.enable_join_dynamic_filter_pushdown = true;
@@ -54,12 +54,14 @@ pub(super) fn context(first: &str, resources: &SessionResources) -> Result<Sessi
         .with_config(config)
         .with_expr_planners(concat::planners(memory))
         .with_runtime_env(pool::runtime(resources.memory_bytes)?)
-        .with_statistics_registry(stallmap_planning::sizes::registry())
-        .with_query_planner(Arc::new(stallmap_planning::sizes::EstimatingPlanner))
+        .with_statistics_registry(stallmap_tables::planning::sizes::registry())
+        .with_query_planner(Arc::new(stallmap_tables::planning::sizes::EstimatingPlanner))
         .with_analyzer_rules(rules.into_iter().map(analyzing).collect())
-        .with_optimizer_rules(stallmap_planning::nulls::rules().into_iter().map(optimizing).collect())
+        .with_optimizer_rules(stallmap_tables::planning::nulls::rules().into_iter().map(optimizing).collect())
         .with_optimizer_rule(Arc::new(LargeConstants::default()))
-        .with_physical_optimizer_rules(stallmap_planning::rule::rules().into_iter().map(physical).collect())
+        .with_physical_optimizer_rules(
+            stallmap_tables::planning::rule::rules().into_iter().map(physical).collect(),
+        )
         .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
         .with_physical_optimizer_rule(Arc::new(JoinPauses))
         .with_physical_optimizer_rule(Arc::new(GuardScans))
@@ -68,11 +70,11 @@ pub(super) fn context(first: &str, resources: &SessionResources) -> Result<Sessi
     for function in bounded::functions(memory) {
         context.register_udf(function);
     }
-    for function in stallmap_functions::functions() {
+    for function in stallmap_tables::functions::functions() {
         context.register_udf(function.as_ref().clone());
     }
     context.register_udf(resources.cost_from.function());
-    for aggregate in stallmap_functions::aggregates() {
+    for aggregate in stallmap_tables::functions::aggregates() {
         context.register_udaf(aggregate);
     }
     let store = ObjectStoreUrl::parse(STORE)?;

@@ -1,4 +1,4 @@
-//! Numbers in hexadecimal: `WHERE pc = 0x4ec0`. As text they are those of `stallmap_functions::hex_text`.
+//! Numbers in hexadecimal: `WHERE pc = 0x4ec0`. As text they are those of `stallmap_tables::functions::hex_text`.
 
 use std::borrow::Cow;
 

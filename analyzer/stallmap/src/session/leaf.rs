@@ -53,7 +53,7 @@ impl Session {
     pub async fn needs(&self, name: &str) -> Result<TableNeeds, AnalyzeError> {
         let Some(table) = self.table(name).await? else { return Ok(TableNeeds::default()) };
         if let Some(view) = table.downcast_ref::<InlinedView>() {
-            let is_code = |source: &String| stallmap_code::table::is_table(source);
+            let is_code = |source: &String| stallmap_engine::code::table::is_table(source);
             let has_recorded_functions = !view.sources().iter().any(is_code);
             return Ok(TableNeeds { required: view.required().clone(), has_recorded_functions });
         }

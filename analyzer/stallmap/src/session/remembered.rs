@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use stallmap_code::ResultCache;
+use stallmap_engine::code::ResultCache;
 
 use super::Session;
 use super::stored::{CacheEntry, StoredRows, load_rows, save};

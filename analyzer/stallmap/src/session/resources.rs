@@ -1,7 +1,7 @@
 //! The resources that a session may use: a cache folder and memory. And the one choice that changes its answers.
 
-use stallmap_code::ResultCache;
-pub use stallmap_functions::cost_from::CostFrom;
+use stallmap_engine::code::ResultCache;
+pub use stallmap_tables::functions::cost_from::CostFrom;
 
 /// The resources of sessions.
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use datafusion::catalog::TableProvider;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
-use stallmap_code::ResultCache;
+use stallmap_engine::code::ResultCache;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::stored::{self as answers, StoredAnswer};

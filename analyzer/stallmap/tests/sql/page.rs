@@ -165,7 +165,7 @@ In the shell, `.doc FUNCTION` documents these functions and those of DataFusion.
 #[test]
 fn the_page_of_functions_is_what_they_say() {
     let mut page = FUNCTIONS.to_owned();
-    let mut functions = stallmap_functions::functions();
+    let mut functions = stallmap_tables::functions::functions();
     functions.sort_by(|a, b| a.name().cmp(b.name()));
     for function in functions {
         let doc = function.documentation().expect("every function is documented");
@@ -191,7 +191,7 @@ fn function_page(page: &mut String, name: &str, doc: &Documentation) {
 async fn examples_of_functions_run() {
     let folder = tempfile::tempdir().unwrap();
     let session = open("tiny", folder.path());
-    for function in stallmap_functions::functions() {
+    for function in stallmap_tables::functions::functions() {
         let doc = function.documentation().expect("every function is documented");
         let example = doc.sql_example.as_deref().expect("every function has an example");
         let ran = answer(&session, example).await;

@@ -10,7 +10,6 @@ use arrow::datatypes::DataType;
 use stallmap::library;
 use stallmap::redact::{AlsoRedact, RedactOptions, redact};
 use stallmap::session::Session;
-use stallmap_check::check;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::FrameId;
@@ -19,6 +18,7 @@ use stallmap_schema::table::{ColumnDef, TableDef, TableRow};
 use stallmap_schema::tables;
 use stallmap_schema::tables::python::PythonFrame;
 use stallmap_schema::tables::run::{Run, RunOption};
+use stallmap_write::check::check;
 use stallmap_write::rewrite::{CaptureRewrite, TableFate, rewrite};
 use stallmap_write::{CaptureForm, CaptureWriter};
 

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use stallmap::redact::{KeptData, RedactOptions, redact};
 use stallmap::session::Session;
-use stallmap_check::check;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{Address, KernelId};
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_testkit::summarized::{AccessTables, SummaryParts};
 use stallmap_write::CaptureForm;
+use stallmap_write::check::check;
 
 use crate::{answer, tiny};
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_ablate::{Experiment, ExperimentKinds, LaunchAccesses, LaunchMemory, TouchedPage};
 use stallmap_config::PassInstrument;
+use stallmap_replay::ablate::{Experiment, ExperimentKinds, LaunchAccesses, LaunchMemory, TouchedPage};
 use stallmap_replay::bundle::{CaptureBundles, DevicePage, ReplayBundle};
 use stallmap_replay::plan::ReplayOutcome;
 use stallmap_schema::capture::reader::CaptureReader;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use stallmap_ablate::ExperimentKinds;
+use stallmap_replay::ablate::ExperimentKinds;
 use stallmap_write::subset::LaunchRanges;
 
 use crate::args::MessageVerbosity;

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use stallmap_check::check;
 use stallmap_finish::error::FinishError;
 use stallmap_finish::summary::FinishSummary;
 use stallmap_finish::{append, finish};
@@ -20,6 +19,7 @@ use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Ob
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind, Match, ReplayResult};
+use stallmap_write::check::check;
 use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::bundles;

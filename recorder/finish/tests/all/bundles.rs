@@ -5,7 +5,6 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use stallmap_check::check;
 use stallmap_finish::recover;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::{FrameEncoder, SegmentReader, SegmentWriter};
@@ -15,6 +14,7 @@ use stallmap_schema::id::{Address, KernelId};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
 use stallmap_schema::word::{BundleMethod, LossKind};
+use stallmap_write::check::check;
 
 use crate::finish::{finished_with, kernel_id};
 use crate::recording;

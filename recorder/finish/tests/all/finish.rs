@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use stallmap_check::check;
 use stallmap_finish::finish;
 use stallmap_finish::summary::FinishSummary;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -18,6 +17,7 @@ use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, Storage, Tensor};
 use stallmap_schema::word::{AccessKind, Instrument, Match};
+use stallmap_write::check::check;
 
 use crate::recording::{self, CALLEE, CUBIN, KERNEL, REQUESTS};
 

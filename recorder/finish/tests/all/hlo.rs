@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stallmap_check::check;
 use stallmap_finish::finish;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::cell::Blob;
@@ -15,6 +14,7 @@ use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::{HloMethod, Instrument, OpKind, Phase};
 use stallmap_testkit::protobuf::{field, number, value};
+use stallmap_write::check::check;
 
 use crate::recording::{self, CUBIN, KERNEL, fact, put};
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stallmap_check::check;
 use stallmap_finish::error::FinishError;
 use stallmap_finish::{finish, merge};
 use stallmap_schema::capture::reader::CaptureReader;
@@ -15,6 +14,7 @@ use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_write::check::check;
 
 use crate::finish::{finished, finished_with};
 use crate::recording::{self, fact, launch, put, requests, run, segment};

@@ -7,7 +7,6 @@ use std::process::Command;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use stallmap_check::check;
 use stallmap_config::progress::{self, MAGIC};
 use stallmap_finish::error::FinishError;
 use stallmap_finish::recover;
@@ -18,6 +17,7 @@ use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::run::Run;
+use stallmap_write::check::check;
 
 use crate::bundles;
 use crate::recording::{self, REQUESTS};

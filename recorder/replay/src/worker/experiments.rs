@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use stallmap_ablate::{Experiment, FunctionCubin, RedirectedMemory};
+use crate::ablate::{Experiment, FunctionCubin, RedirectedMemory};
 use stallmap_config::PassInstrument;
 use stallmap_schema::id::{Address, FunctionId, Pc, RunId};
 use stallmap_schema::tables::replay::{Ablation, AblationInstruction, ObjectRedirect};

@@ -2,7 +2,7 @@
 
 use stallmap_sass::cubin::Cubin;
 use stallmap_sass::line::LineTable;
-use stallmap_slice::analysis::analyze;
+use stallmap_sass::slice::analysis::analyze;
 
 /// More code takes longer than it finds.
 const MAX_CODE: usize = 1 << 16;

@@ -10,7 +10,7 @@ use super::block::{PageSection, prose};
 use super::links::{PageLinks, finding_anchor, tensor_anchor};
 use super::table::link;
 use super::warps::RequestPictures;
-use stallmap_verdict::{FindingRow, SampleShare, ShareKind, VerdictRows};
+use stallmap_lists::verdict::{FindingRow, SampleShare, ShareKind, VerdictRows};
 
 /// Height of the bar in pixels.
 const HEIGHT: u32 = 34;

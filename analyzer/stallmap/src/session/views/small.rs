@@ -22,10 +22,10 @@ use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use stallmap_code::CaptureCode;
-use stallmap_code::table::CodeRows;
-use stallmap_planning::few;
+use stallmap_engine::code::CaptureCode;
+use stallmap_engine::code::table::CodeRows;
 use stallmap_tables::captured::CapturedTable;
+use stallmap_tables::planning::few;
 use stallmap_tables::provider::{DerivedTable, RowCount};
 
 use super::inline::{InlinedView, expanded};

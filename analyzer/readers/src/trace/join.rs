@@ -1,0 +1,175 @@
+//! Ops joined by their spans: the ops around them, and the kernels that they launch.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use stallmap_schema::word::Phase;
+
+use crate::trace::model::{TraceCall, TraceModel, TraceOp};
+use crate::trace::nest::{ThreadSpan, enclosing, parents};
+
+/// The span of a call.
+pub fn span(call: TraceCall) -> ThreadSpan {
+    ThreadSpan { thread: call.thread, begin_ns: call.begin_ns, end_ns: call.end_ns }
+}
+
+/// Gives ops their parents, phases and forward ops, and kernels, copies and fills the op around their call.
+///
+/// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
+pub fn join_ops(trace: &mut TraceModel) {
+    sort_ops(&mut trace.ops);
+    for (place, parent) in parents(&trace.ops).into_iter().enumerate() {
+        let outer = parent.get().and_then(|parent| trace.ops.get(parent)).map(|op| op.phase);
+        if let Some(op) = trace.ops.get_mut(place) {
+            op.parent = parent;
+            // Whatever runs inside of backward or of the optimizer belongs to it.
+            let is_part = |phase: &Phase| matches!(phase, Phase::Backward | Phase::Optimizer);
+            op.phase = outer.filter(is_part).unwrap_or(op.phase);
+        }
+    }
+    let mut forward: HashMap<i64, usize> = HashMap::new();
+    for (place, op) in trace.ops.iter().enumerate() {
+        if let (Some(sequence), Phase::Forward) = (op.sequence(), op.phase) {
+            forward.entry(sequence).or_insert(place);
+        }
+    }
+    for op in trace.ops.iter_mut().filter(|op| op.phase == Phase::Backward) {
+        if let Some(details) = &mut op.details {
+            let found = details.sequence.and_then(|sequence| forward.get(&sequence));
+            details.forward = found.copied().into();
+        }
+    }
+    let kernels = trace.kernels.iter_mut().map(|kernel| (kernel.call, &mut kernel.op));
+    let works = trace.works.iter_mut().map(|work| (work.call, &mut work.op));
+    let called = kernels.chain(works).filter_map(|(call, op)| Some((call?, op)));
+    let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
+    let (points, slots): (Vec<ThreadSpan>, Vec<&mut Option<usize>>) =
+        called.map(|(call, op)| (point(call), op)).unzip();
+    for (slot, op) in slots.into_iter().zip(enclosing(&trace.ops, &points)) {
+        *slot = op.get();
+    }
+}
+
+/// Sorts ops by time, the outer one first: their numbers first, since those take less memory than a second list of ops.
+fn sort_ops(ops: &mut [TraceOp]) {
+    let mut order: Vec<u32> = (0..).take(ops.len()).collect();
+    let from = |row: u32| usize::try_from(row).unwrap_or(usize::MAX);
+    order.sort_by_key(|row| {
+        ops.get(from(*row)).map(|op| (op.call.begin_ns, Reverse(op.call.end_ns), op.call.thread))
+    });
+    for start in 0..ops.len() {
+        let mut place = start;
+        // Each cycle of moves ends where it began. Rows that are done are their own source.
+        while let Some(source) = order.get_mut(place) {
+            let next = from(std::mem::replace(source, u32::try_from(place).unwrap_or(u32::MAX)));
+            if next == start || next == place || next >= ops.len() {
+                break;
+            }
+            ops.swap(place, next);
+            place = next;
+        }
+    }
+}
+
+/// The begin of the name of a range around a step, as PyTorch's profiler writes it.
+const STEP: &str = "ProfilerStep#";
+/// A part of that name, as XLA's profiler writes it.
+const NUMBERED_STEP: &str = "#step_num=";
+
+fn is_step(name: &str) -> bool {
+    name.starts_with(STEP) || name.contains(NUMBERED_STEP)
+}
+
+/// Gives ops the number of steps that ended before them. Returns the number of steps.
+pub fn join_steps(trace: &mut TraceModel) -> usize {
+    let mut ends: HashMap<usize, Vec<i64>> = HashMap::new();
+    for op in trace.ops.iter().filter(|op| is_step(&op.name)) {
+        ends.entry(op.process).or_default().push(op.call.end_ns);
+    }
+    let mut steps = 0;
+    for process in 0..trace.processes.len() {
+        let Some(ends) = ends.get_mut(&process) else { continue };
+        ends.sort_unstable();
+        steps += ends.len();
+        for op in trace.ops.iter_mut().filter(|op| op.process == process) {
+            let ended = ends.partition_point(|end| *end <= op.call.begin_ns);
+            op.step = u32::try_from(ended.min(ends.len() - 1)).unwrap_or(u32::MAX);
+        }
+    }
+    steps
+}
+
+/// The part of a step that an op belongs to, by its name.
+pub fn phase(name: &str) -> Phase {
+    if name.starts_with("autograd::engine::evaluate_function") {
+        Phase::Backward
+    } else if name.starts_with("Optimizer.step") {
+        Phase::Optimizer
+    } else {
+        Phase::Forward
+    }
+}
+
+/// Adds the base to all times.
+pub fn shift(trace: &mut TraceModel, base_ns: i64) {
+    shift_processes(trace, base_ns, |_| true);
+}
+
+/// Adds a number to the times of some processes.
+pub(crate) fn shift_processes(trace: &mut TraceModel, base_ns: i64, is_shifted: impl Fn(usize) -> bool) {
+    let add = |time: &mut i64| *time = time.saturating_add(base_ns);
+    let call = |call: &mut TraceCall| {
+        add(&mut call.begin_ns);
+        add(&mut call.end_ns);
+    };
+    for kernel in trace.kernels.iter_mut().filter(|kernel| is_shifted(kernel.process)) {
+        kernel.call.iter_mut().for_each(call);
+        kernel.time_ns.iter_mut().for_each(|(begin, end)| {
+            add(begin);
+            add(end);
+        });
+        kernel.begin_ns.iter_mut().for_each(add);
+    }
+    for work in trace.works.iter_mut().filter(|work| is_shifted(work.process)) {
+        add(&mut work.begin_ns);
+        work.end_ns.iter_mut().for_each(add);
+        work.call.iter_mut().for_each(call);
+    }
+    trace.ops.iter_mut().filter(|op| is_shifted(op.process)).for_each(|op| call(&mut op.call));
+    for storage in trace.storages.iter_mut().filter(|storage| is_shifted(storage.process)) {
+        storage.alloc_ns.iter_mut().chain(&mut storage.free_ns).for_each(add);
+    }
+    for segment in trace.segments.iter_mut().filter(|segment| is_shifted(segment.process)) {
+        segment.alloc_ns.iter_mut().chain(&mut segment.free_ns).for_each(add);
+    }
+    for failure in trace.failures.iter_mut().filter(|failure| is_shifted(failure.process)) {
+        add(&mut failure.time_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap_schema::word::OpKind;
+
+    use super::*;
+
+    #[test]
+    fn ops_are_sorted_as_a_stable_sort_does() {
+        let mut state = 7_u64;
+        let mut random = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            i64::try_from((state >> 33) % most).unwrap()
+        };
+        let mut ops: Vec<TraceOp> = Vec::new();
+        for number in 0..1000 {
+            let begin_ns = random(50);
+            let call = TraceCall { thread: 1, begin_ns, end_ns: begin_ns + random(5) };
+            ops.push(TraceOp::for_call(call, OpKind::Region, number.to_string()));
+        }
+        let names = |ops: &[TraceOp]| ops.iter().map(|op| op.name.to_string()).collect::<Vec<_>>();
+        let mut calls: Vec<(TraceCall, String)> = ops.iter().map(|op| op.call).zip(names(&ops)).collect();
+        calls.sort_by_key(|(call, _)| (call.begin_ns, Reverse(call.end_ns)));
+        sort_ops(&mut ops);
+        assert_eq!(names(&ops), calls.into_iter().map(|(_, name)| name).collect::<Vec<_>>());
+    }
+}

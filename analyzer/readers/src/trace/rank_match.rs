@@ -1,0 +1,277 @@
+//! Collectives of several ranks, matched: within a group of ranks by the source's numbers, else by order and size.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use stallmap_schema::word::CollectiveKind;
+
+use crate::trace::model::{CollectiveCall, TraceKernel, TraceModel};
+
+/// Collectives by which the begins of two traces may differ, where their numbers do not say more.
+const MIN_REACH: usize = 64;
+/// Most collectives by which the begins of two traces may differ.
+const MAX_REACH: usize = 1024;
+/// Pairs of collectives that the spread of their ends is taken from.
+const MAX_PAIRS: usize = 256;
+/// Spreads of ends below are equal: kernels end together within microseconds.
+const EQUAL_SPREAD_NS: u64 = 1_000;
+
+/// Results of a match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RankMatch {
+    /// Collectives of several ranks.
+    pub matched: u64,
+    /// Kernels that are collectives, and match none of another rank.
+    pub unmatched: u64,
+}
+
+/// Facts in which the launches of one collective agree.
+type CollectiveSignature = (CollectiveKind, Option<String>, Option<(u64, u64)>);
+
+/// A collective as one rank launched it.
+#[derive(Clone, Debug)]
+struct CollectiveMember {
+    kernel: usize,
+    end_ns: i64,
+    sequence: Option<i64>,
+    signature: CollectiveSignature,
+}
+
+/// Collectives that follow each other in all ranks, by process and in the order of time.
+type RankLane = BTreeMap<usize, Vec<CollectiveMember>>;
+
+/// Numbers the collectives that several processes take part in. Each process takes part once.
+pub fn match_ranks(trace: &mut TraceModel) -> RankMatch {
+    let (lanes, alone) = lanes(trace);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for lane in lanes.values() {
+        let has_numbers = lane.values().flatten().all(|member| member.sequence.is_some());
+        groups.extend(if has_numbers { by_number(lane) } else { by_order(lane) });
+    }
+    let members: usize = groups.iter().map(Vec::len).sum();
+    let all: usize = lanes.values().flat_map(BTreeMap::values).map(Vec::len).sum();
+    groups.retain(|group| group.len() > 1);
+    let matched: usize = groups.iter().map(Vec::len).sum();
+    debug_assert!(members <= all, "a launch is in one collective");
+    let begin = |kernel: &usize| trace.kernels.get(*kernel).and_then(|kernel| kernel.time_ns);
+    groups.sort_by_key(|group| group.iter().filter_map(begin).min());
+    for (number, group) in (0..).zip(&groups) {
+        for kernel in group {
+            let call = trace.kernels.get_mut(*kernel).and_then(|kernel| kernel.collective.as_mut());
+            if let Some(call) = call {
+                call.match_id = Some(number);
+            }
+        }
+    }
+    RankMatch { matched: groups.len() as u64, unmatched: alone + (all - matched) as u64 }
+}
+
+/// Collectives by group, and the number of those that cannot be matched.
+fn lanes(trace: &TraceModel) -> (BTreeMap<String, RankLane>, u64) {
+    let mut lanes: BTreeMap<String, RankLane> = BTreeMap::new();
+    let mut alone = 0;
+    for (place, kernel) in trace.kernels.iter().enumerate() {
+        let Some((call, (_, end_ns))) = kernel.collective.as_deref().zip(kernel.time_ns) else { continue };
+        let Some(lane) = lane(kernel, call) else {
+            alone += 1;
+            continue;
+        };
+        let member =
+            CollectiveMember { kernel: place, end_ns, sequence: call.sequence, signature: signature(call) };
+        lanes.entry(lane).or_default().entry(kernel.process).or_default().push(member);
+    }
+    for members in lanes.values_mut().flat_map(BTreeMap::values_mut) {
+        members.sort_by_key(|member| trace.kernels.get(member.kernel).and_then(|kernel| kernel.time_ns));
+    }
+    (lanes, alone)
+}
+
+/// The lane of a collective. None for data between two ranks of a larger group that are not known.
+fn lane(kernel: &TraceKernel, call: &CollectiveCall) -> Option<String> {
+    let Some(group) = &call.group else { return Some(format!("kernel {}", kernel.name)) };
+    let ranks = call.group_ranks.as_deref().unwrap_or_default();
+    let group = format!("group {group} {ranks} {:?}", call.group_size);
+    match (call.kind, call.peers) {
+        (CollectiveKind::SendReceive, Some((one, other))) => {
+            Some(format!("{group} {} {}", one.min(other), one.max(other)))
+        }
+        (CollectiveKind::SendReceive, None) if call.group_size != Some(2) => None,
+        _ => Some(group),
+    }
+}
+
+/// Sizes agree where each rank gives and gets as much as every other one.
+fn signature(call: &CollectiveCall) -> CollectiveSignature {
+    let is_even = matches!(
+        call.kind,
+        CollectiveKind::AllReduce | CollectiveKind::AllGather | CollectiveKind::ReduceScatter
+    );
+    let sizes = call.in_elements.zip(call.out_elements).filter(|_| is_even);
+    (call.kind, call.dtype.clone(), sizes)
+}
+
+/// Collectives of equal number. Several of one number count in order.
+fn by_number(lane: &RankLane) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<(Option<i64>, &CollectiveSignature, usize), Vec<usize>> = BTreeMap::new();
+    for members in lane.values() {
+        let mut next: BTreeMap<(Option<i64>, &CollectiveSignature), usize> = BTreeMap::new();
+        for member in members {
+            let next = next.entry((member.sequence, &member.signature)).or_default();
+            groups.entry((member.sequence, &member.signature, *next)).or_default().push(member.kernel);
+            *next += 1;
+        }
+    }
+    groups.into_values().collect()
+}
+
+/// Collectives in order: traces may begin at different ones.
+fn by_order(lane: &RankLane) -> Vec<Vec<usize>> {
+    let longest = lane.iter().max_by_key(|(process, members)| (members.len(), Reverse(**process)));
+    let Some((first, reference)) = longest else { return Vec::new() };
+    let mut groups: Vec<Vec<usize>> = reference.iter().map(|member| vec![member.kernel]).collect();
+    for (_, own) in lane.iter().filter(|(process, _)| *process != first) {
+        let Some(shift) = best_shift(reference, own) else { continue };
+        for (place, member) in own.iter().enumerate() {
+            let partner = place.checked_add_signed(shift);
+            let is_same = |place: &usize| {
+                reference.get(*place).is_some_and(|other| other.signature == member.signature)
+            };
+            if let Some(group) = partner.filter(is_same).and_then(|place| groups.get_mut(place)) {
+                group.push(member.kernel);
+            }
+        }
+    }
+    groups
+}
+
+/// The number of collectives that the reference has before the first one of another rank.
+///
+/// Shifts with most pairs of equal signature count. Of these, ends agree in the right one: their distance is that of the
+/// clocks. Where several agree, that with the most pairs counts, and then that with the clocks closest to each other.
+fn best_shift(reference: &[CollectiveMember], own: &[CollectiveMember]) -> Option<isize> {
+    let reach = reference.len().abs_diff(own.len()).saturating_add(MIN_REACH).min(MAX_REACH);
+    let reach = isize::try_from(reach).unwrap_or(isize::MAX);
+    let counted: Vec<(isize, usize)> =
+        (-reach..=reach).map(|shift| (shift, pairs(reference, own, shift).count())).collect();
+    let most = counted.iter().map(|(_, count)| *count).max().filter(|most| *most > 0)?;
+    let is_candidate = |count: usize| count == most || (count >= 4 && count * 2 >= most);
+    let judged = counted.into_iter().filter(|(_, count)| is_candidate(*count));
+    let judged = judged.map(|(shift, count)| (shift, count, distance(reference, own, shift, count)));
+    let judged: Vec<(isize, usize, (u64, u64))> = judged.collect();
+    let least = judged.iter().map(|(.., (spread, _))| *spread).min()?;
+    let agreeing = least.saturating_mul(4).max(EQUAL_SPREAD_NS);
+    let agreed = judged.into_iter().filter(|(.., (spread, _))| *spread <= agreeing);
+    agreed
+        .max_by_key(|(shift, count, (_, far))| (*count, Reverse(*far), Reverse(shift.unsigned_abs())))
+        .map(|(shift, ..)| shift)
+}
+
+/// Distances of the ends of pairs with equal signature.
+fn pairs<'a>(
+    reference: &'a [CollectiveMember],
+    own: &'a [CollectiveMember],
+    shift: isize,
+) -> impl Iterator<Item = i64> + 'a {
+    let partner = move |place: usize| reference.get(place.checked_add_signed(shift)?);
+    own.iter().enumerate().filter_map(move |(place, member)| {
+        let other = partner(place).filter(|other| other.signature == member.signature)?;
+        Some(other.end_ns.saturating_sub(member.end_ns))
+    })
+}
+
+/// The spread of distances, and their median away from 0.
+fn distance(
+    reference: &[CollectiveMember],
+    own: &[CollectiveMember],
+    shift: isize,
+    count: usize,
+) -> (u64, u64) {
+    let step = count.div_ceil(MAX_PAIRS).max(1);
+    let mut distances: Vec<i64> = pairs(reference, own, shift).step_by(step).collect();
+    let middle = median(&mut distances);
+    let mut spreads: Vec<i64> = distances
+        .iter()
+        .map(|distance| i64::try_from(distance.abs_diff(middle)).unwrap_or(i64::MAX))
+        .collect();
+    (median(&mut spreads).unsigned_abs(), middle.unsigned_abs())
+}
+
+/// The median of numbers, 0 of none. Of an even count, the lower one.
+pub(crate) fn median(numbers: &mut [i64]) -> i64 {
+    numbers.sort_unstable();
+    numbers.get(numbers.len().saturating_sub(1) / 2).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::model::TraceProcess;
+    use stallmap_schema::word::Instrument;
+
+    /// A trace of ranks, each with collectives of a size that end at a time.
+    fn trace(ranks: &[&[(u64, i64)]], with_numbers: bool) -> TraceModel {
+        let mut trace = TraceModel::default();
+        for (process, collectives) in ranks.iter().enumerate() {
+            trace
+                .processes
+                .push(TraceProcess::with_number(u32::try_from(process).unwrap(), Instrument::Timeline));
+            for (number, (size, end)) in (0..).zip(*collectives) {
+                let call = CollectiveCall {
+                    in_elements: Some(*size),
+                    out_elements: Some(*size),
+                    group: Some("0".to_owned()),
+                    sequence: with_numbers.then_some(number + i64::from(process == 1)),
+                    ..CollectiveCall::from_kind(CollectiveKind::AllReduce)
+                };
+                trace.kernels.push(TraceKernel {
+                    process,
+                    time_ns: Some((end - 10, *end)),
+                    collective: Some(Box::new(call)),
+                    ..TraceKernel::default()
+                });
+            }
+        }
+        trace
+    }
+
+    /// The numbers of collectives, in the order of kernels.
+    fn matched(trace: &mut TraceModel) -> (RankMatch, Vec<Option<u64>>) {
+        let found = match_ranks(trace);
+        (found, trace.kernels.iter().map(|kernel| kernel.collective.as_ref()?.match_id).collect())
+    }
+
+    #[test]
+    fn numbers_decide_where_the_source_has_them() {
+        // The second rank begins with collective 1.
+        let mut trace = trace(&[&[(8, 100), (8, 200), (8, 300)], &[(8, 207), (8, 307)]], true);
+        let (found, numbers) = matched(&mut trace);
+        assert_eq!(numbers, [None, Some(0), Some(1), Some(0), Some(1)]);
+        assert_eq!(found, RankMatch { matched: 2, unmatched: 1 });
+    }
+
+    #[test]
+    fn sizes_and_ends_decide_where_it_has_none() {
+        let sizes: Vec<(u64, i64)> = (0..12)
+            .map(|n: u64| (n % 3, 1_000_000 * n.cast_signed() + 9_000 * (n * n % 7).cast_signed()))
+            .collect();
+        let later: Vec<(u64, i64)> = sizes[3..].iter().map(|(size, end)| (*size, end + 77_000_000)).collect();
+        let mut trace = trace(&[&sizes, &later], false);
+        let (found, numbers) = matched(&mut trace);
+        assert_eq!(numbers[12..], (0..9).map(Some).collect::<Vec<_>>());
+        assert_eq!(found, RankMatch { matched: 9, unmatched: 3 });
+    }
+
+    #[test]
+    fn data_between_two_of_many_is_not_matched_without_their_ranks() {
+        let mut trace = trace(&[&[(8, 100)], &[(8, 100)]], true);
+        for kernel in &mut trace.kernels {
+            let call = kernel.collective.as_mut().unwrap();
+            (call.kind, call.group_size, call.sequence) = (CollectiveKind::SendReceive, Some(4), Some(1));
+        }
+        assert_eq!(match_ranks(&mut trace), RankMatch { matched: 0, unmatched: 2 });
+        for kernel in &mut trace.kernels {
+            kernel.collective.as_mut().unwrap().peers = Some((0, 1));
+        }
+        assert_eq!(match_ranks(&mut trace), RankMatch { matched: 1, unmatched: 0 });
+    }
+}

@@ -1,0 +1,136 @@
+//! Allocations, memcpy and memset under the sanitizer API.
+
+use stallmap_schema::capture::recording::AllocationEvent;
+use stallmap_schema::id::{Address, AllocationId, RunId};
+use stallmap_schema::tables::memory::{Memcpy, Memset};
+use stallmap_schema::word::{CopyKind, LossKind};
+use stallmap_sys::sanitizer::{MemcpyData, MemoryData, MemsetData};
+
+use super::{AccessInstrument, SanitizerState};
+use crate::accesses::blocks::{DeviceRange, blocks};
+use crate::accesses::bundle::memory::{AllocatedRange, AllocationKind};
+use stallmap_session::{context, replayed, session, torch};
+
+impl AccessInstrument {
+    pub(super) fn allocated(&self, data: &MemoryData, is_host: bool) {
+        if replayed::is_session() {
+            return;
+        }
+        if let Some(bundles) = &self.bundles {
+            bundles.memory().allocated(AllocatedRange {
+                address: data.address,
+                bytes: data.size_bytes,
+                device: data.device,
+                kind: AllocationKind::from_flags(data.flags, is_host),
+            });
+        }
+        let mut state = self.lock();
+        state.next_allocation += 1;
+        let id = AllocationId(state.next_allocation);
+        state.allocations.insert(data.address, (id, data.size_bytes));
+        if !self.is_timing() {
+            session::emit(allocation_event(data, id, false));
+        }
+    }
+
+    pub(super) fn freed(&self, data: &MemoryData) {
+        if replayed::is_session() {
+            return;
+        }
+        if let Some(bundles) = &self.bundles {
+            bundles.memory().freed(data.address);
+        }
+        match self.lock().allocations.remove(&data.address) {
+            Some(_) if self.is_timing() => {}
+            Some((id, _)) => session::emit(allocation_event(data, id, true)),
+            None => session::lose(LossKind::Memory, "free of memory whose allocation was not seen", 1, None),
+        }
+    }
+
+    pub(super) fn copied(&self, data: &MemcpyData) {
+        if replayed::is_session() || self.is_timing() {
+            return;
+        }
+        let [width, height, depth] = data.extent;
+        let has_gaps = height.max(1) * depth.max(1) > 1 && data.pitches.iter().any(|pitch| *pitch > width);
+        if has_gaps {
+            session::lose(LossKind::Memory, "gaps of a copy in several dimensions", 1, None);
+        }
+        let stream_id = self.lock().stream(data.streams[1]);
+        session::emit(Memcpy {
+            run_id: RunId(0),
+            kind: match data.direction {
+                2 => CopyKind::HostToDevice,
+                3 => CopyKind::DeviceToHost,
+                4 => CopyKind::DeviceToDevice,
+                _ => CopyKind::Other,
+            },
+            source: Address(data.source),
+            destination: Address(data.destination),
+            size_bytes: data.size_bytes,
+            stream_id,
+            ordinal: session::next_ordinal(),
+            begin_ns: session::now_ns(),
+            op_id: context::current_op(),
+        });
+    }
+
+    pub(super) fn filled(&self, data: &MemsetData) {
+        if replayed::is_session() || self.is_timing() {
+            return;
+        }
+        let row_bytes = data.width * u64::from(data.element_bytes.max(1));
+        if data.height > 1 && data.pitch > row_bytes {
+            session::lose(LossKind::Memory, "gaps of a fill in two dimensions", 1, None);
+        }
+        let stream_id = self.lock().stream(data.stream_handle);
+        session::emit(Memset {
+            run_id: RunId(0),
+            address: Address(data.address),
+            size_bytes: data.width * data.height.max(1) * u64::from(data.element_bytes.max(1)),
+            value: data.value,
+            element_bytes: data.element_bytes,
+            stream_id,
+            ordinal: session::next_ordinal(),
+            begin_ns: session::now_ns(),
+            op_id: context::current_op(),
+        });
+    }
+}
+
+impl SanitizerState {
+    /// The blocks of memory that are alive: storages, and what of the driver's allocations lies between them.
+    pub(super) fn blocks(&self) -> Vec<DeviceRange> {
+        let allocations = self.allocations.iter();
+        let range =
+            |(&start, &(_, bytes)): (&u64, &(AllocationId, u64))| DeviceRange { start, end: start + bytes };
+        let storages = torch::calls::storages().into_iter();
+        blocks(
+            allocations.map(range),
+            storages.map(|(start, bytes)| DeviceRange { start, end: start + bytes }),
+        )
+    }
+
+    /// True if an address lies in memory that is allocated.
+    pub(super) fn is_address(&self, word: u64) -> bool {
+        let below = self.allocations.range(..=word).next_back();
+        below.is_some_and(|(start, (_, bytes))| word - start < *bytes)
+            || torch::calls::storage_at(word).is_some()
+    }
+}
+
+fn allocation_event(data: &MemoryData, allocation_id: AllocationId, is_free: bool) -> AllocationEvent {
+    let context = if is_free { None } else { context::current() };
+    AllocationEvent {
+        allocation_id,
+        is_free,
+        device_id: data.device,
+        address: Address(data.address),
+        size_bytes: data.size_bytes,
+        time_ns: session::now_ns(),
+        ordinal: session::next_ordinal(),
+        flags: data.flags,
+        op_id: context.and_then(|context| context.op_id),
+        pystates_hash: context.and_then(|context| context.pystates_hash),
+    }
+}
