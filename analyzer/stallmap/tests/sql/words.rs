@@ -31,7 +31,7 @@ const FALLING: [(&str, usize); 4] = [
     (r"\b(born|birth|bears?|bore)\b", 1),
     (r"\b(told|said|tells?|hears?)\b", 16),
     (r"\b(kept|made of|at most|so that)\b", 1),
-    (r"[a-z]; [a-z]", 140),
+    (r"[a-z]; [a-z]", 118),
 ];
 
 /// Text that a pattern may match, as (end of the path, text, reason).
