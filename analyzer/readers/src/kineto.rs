@@ -142,9 +142,7 @@ impl KinetoReader {
             return json.records(|json| self.record(json));
         }
         let mut event = TraceEvent::default();
-        json.object(|json, key| {
-            if event.member(json, key)? { Ok(()) } else { self.member(json, key) }
-        })?;
+        json.object(|json, key| if event.member(json, key)? { Ok(()) } else { self.member(json, key) })?;
         if event.phase.is_empty() {
             return Ok(());
         }

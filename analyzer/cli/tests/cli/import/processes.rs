@@ -80,8 +80,9 @@ fn begins_and_ends_that_stand_apart_are_spans() {
     };
     let mut parts: Vec<String> = events("30", "0", 1000).iter().flat_map(apart).collect();
     parts.push(r#"{"ph":"E","pid":30,"tid":30,"ts":990}"#.to_owned());
-    let request =
-        |ph: &str, ts: u64| format!(r#"{{"ph":"{ph}","cat":"user_annotation","name":"r","id":1,"pid":30,"ts":{ts}}}"#);
+    let request = |ph: &str, ts: u64| {
+        format!(r#"{{"ph":"{ph}","cat":"user_annotation","name":"r","id":1,"pid":30,"ts":{ts}}}"#)
+    };
     parts.extend([request("b", 1010), request("e", 1500)]);
     let messages = import(&place, document(&parts), "x.stallmap");
     assert!(messages.contains("spans without an end, or ends without a begin: 1"), "{messages}");
