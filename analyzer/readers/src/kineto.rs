@@ -13,7 +13,6 @@ mod owner;
 pub(crate) mod packets;
 mod slices;
 mod split;
-pub(crate) mod stacks;
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -31,11 +30,11 @@ use self::left::OmittedEvents;
 use self::modules::ModuleCalls;
 use self::owner::{CalledKernel, TraceOwners};
 use self::split::SplitSpans;
-use self::stacks::FrameFunctions;
 use crate::join::phase;
 use crate::model::{
     InputValue, OpDetails, TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp,
 };
+use crate::stacks::FrameFunctions;
 
 /// Events of a trace. They take up to 4 GiB of memory.
 const MAX_EVENTS: usize = 1 << 24;

@@ -25,7 +25,7 @@ use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 
 use stallmap_formats::input::{FileForm, ImportInput};
 use stallmap_formats::json::JsonStream;
-use stallmap_trace::{join, model, name, nest};
+use stallmap_trace::{join, model, name, nest, stacks};
 
 use model::{TraceModel, TraceProcess};
 
