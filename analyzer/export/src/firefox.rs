@@ -1,4 +1,6 @@
 //! The Firefox Profiler's processed profile: samples at the times of their launches, and launches as markers.
+//!
+//! Without samples, the weight of a launch is its time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,6 +28,7 @@ pub(crate) const FORMAT: FileFormat = FileFormat {
         queries::DEVICES,
         queries::LOSSES,
         queries::LAUNCH_STACKS,
+        queries::LAUNCH_PATHS,
     ],
     write,
 };
@@ -75,10 +78,15 @@ impl StaticSchemaMarker for LaunchMarker {
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
     let timeline = CaptureTimeline::read(source)?;
     let stacks: Vec<LaunchStack> = source.read(queries::LAUNCH_STACKS)?;
-    document(&profile(&timeline, &stacks))
+    if !stacks.is_empty() {
+        return document(&profile(&timeline, &stacks, ""));
+    }
+    let stacks: Vec<LaunchStack> = source.read(queries::LAUNCH_PATHS)?;
+    document(&profile(&timeline, &stacks, ", a sample is 1 ns"))
 }
 
-fn profile(timeline: &CaptureTimeline, stacks: &[LaunchStack]) -> Profile {
+/// The profile. A note stands behind the names of GPUs.
+fn profile(timeline: &CaptureTimeline, stacks: &[LaunchStack], note: &str) -> Profile {
     let begin = timeline.begin_ns();
     let reference = ReferenceTimestamp::from_duration_since_unix_epoch(Duration::from_nanos(begin));
     let product = timeline.processes.first().map_or("stallmap", |process| process.program.as_str());
@@ -92,7 +100,7 @@ fn profile(timeline: &CaptureTimeline, stacks: &[LaunchStack]) -> Profile {
     let time_source = profile.intern_string(&facts.join("; "));
     for launch in &timeline.launches {
         let key = (launch.process_id, launch.device_id);
-        let thread = *gpus.entry(key).or_insert_with(|| gpu(&mut profile, timeline, launch));
+        let thread = *gpus.entry(key).or_insert_with(|| gpu(&mut profile, timeline, launch, note));
         let Some(begin) = launch.begin_ns() else { continue };
         times.insert(launch.kernel_id, (thread, since(begin)));
         let name = profile.intern_string(launch.short_kernel.as_deref().unwrap_or(launch.name()));
@@ -108,14 +116,19 @@ fn profile(timeline: &CaptureTimeline, stacks: &[LaunchStack]) -> Profile {
 }
 
 /// A GPU as a thread of its process.
-fn gpu(profile: &mut Profile, timeline: &CaptureTimeline, launch: &TimelineLaunch) -> ThreadHandle {
+fn gpu(
+    profile: &mut Profile,
+    timeline: &CaptureTimeline,
+    launch: &TimelineLaunch,
+    note: &str,
+) -> ThreadHandle {
     let start = Timestamp::from_nanos_since_reference(0);
     let device = timeline.devices.iter().find(|device| device.id == launch.device_id);
     let name = device.map_or("GPU", |device| device.name.as_str());
     let pid = u32::try_from(launch.process_id).unwrap_or(0);
     let process = profile.add_process(name, pid, start);
     let thread = profile.add_thread(process, pid, start, true);
-    profile.set_thread_name(thread, &format!("GPU {}", launch.device_id));
+    profile.set_thread_name(thread, &format!("GPU {}{note}", launch.device_id));
     thread
 }
 

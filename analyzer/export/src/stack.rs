@@ -23,14 +23,14 @@ rows! {
         pub(crate) launches: u64,
     }
 
-    /// The samples of a launch for one reason and object.
+    /// The samples of a launch for one reason and object, or its nanoseconds in a capture without samples.
     pub(crate) struct LaunchStack {
         pub(crate) kernel_id: u64,
         frames: TextList,
         ops: TextList,
         kernel: Option<String>,
-        stall_reason: String,
-        object: String,
+        stall_reason: Option<String>,
+        object: Option<String>,
         pub(crate) samples: f64,
     }
 }
@@ -122,8 +122,7 @@ impl LaunchStack {
     /// The frames, callers first: Python, ops, kernel, stall reason, object.
     pub(crate) fn path(&self) -> Vec<CallFrame> {
         let mut path = launched(&self.frames, &self.ops, self.kernel.as_deref());
-        path.push(CallFrame::named(&self.stall_reason));
-        path.push(CallFrame::named(&self.object));
+        path.extend(self.stall_reason.iter().chain(&self.object).map(CallFrame::named));
         path
     }
 }

@@ -29,7 +29,9 @@ use stallmap_console::output::{self, TableCanvas};
 use stallmap_console::row::QueryRow;
 
 pub use self::facts::FindingRow;
-use self::facts::{AllocationFacts, LineShare, LossFacts, ReasonFacts, RunFacts, TensorShare, TouchedShare};
+use self::facts::{
+    AllocationFacts, LineShare, LossFacts, RankFacts, ReasonFacts, RunFacts, TensorShare, TouchedShare,
+};
 use self::phases::PhaseShares;
 pub use self::shares::{SampleShare, ShareKind};
 
@@ -115,11 +117,11 @@ fn texts_of(findings: u64, phase: ProgramPhase) -> Vec<(CommandQuery, String)> {
     all.map(|(query, top)| (query, query.sql(&[("$top", top)]).replace("$phases", phase.words()))).into()
 }
 
-/// The allocations of a capture.
-async fn memory(session: &Session) -> Outcome<Option<AllocationFacts>> {
-    let sql = vec![(queries::MEMORY, queries::MEMORY.sql(&[]))];
+/// The first row of a query that few captures need.
+async fn first_row<T: QueryRow>(session: &Session, query: CommandQuery) -> Outcome<Option<T>> {
+    let sql = vec![(query, query.sql(&[]))];
     let answers = VerdictAnswers { rows: rows_of_all(session, &sql).await?, sql };
-    Ok(answers.rows::<AllocationFacts>(queries::MEMORY)?.into_iter().next())
+    Ok(answers.rows::<T>(query)?.into_iter().next())
 }
 
 /// Tensors by their accesses.
@@ -160,9 +162,13 @@ impl VerdictRows {
         } else {
             shares::by_line(&lines)
         };
-        let memory = if run.launches == 0 { memory(session).await? } else { None };
+        let memory: Option<AllocationFacts> =
+            if run.launches == 0 { first_row(session, queries::MEMORY).await? } else { None };
+        let last_rank: Option<RankFacts> =
+            if run.ranks > 1 { first_row(session, queries::RANKS).await? } else { None };
         let sentence = sentence::sentence(&sentence::SentenceFacts {
             memory: memory.as_ref(),
+            last_rank: last_rank.as_ref(),
             are_accesses: !touched.is_empty(),
             run: &run,
             phases: &phases,

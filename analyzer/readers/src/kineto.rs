@@ -12,7 +12,7 @@ mod modules;
 mod owner;
 pub(crate) mod packets;
 mod slices;
-pub(crate) mod stacks;
+mod split;
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -29,14 +29,20 @@ use self::event::{EventArguments, ThreadNumbers, TraceEvent};
 use self::left::OmittedEvents;
 use self::modules::ModuleCalls;
 use self::owner::{CalledKernel, TraceOwners};
-use self::stacks::FrameFunctions;
+use self::split::SplitSpans;
 use crate::join::phase;
 use crate::model::{
     InputValue, OpDetails, TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp,
 };
+use crate::stacks::FrameFunctions;
 
 /// Events of a trace. They take up to 4 GiB of memory.
 const MAX_EVENTS: usize = 1 << 24;
+/// Levels of documents within other ones.
+const MAX_INNER: u32 = 4;
+/// Members of a document that can stand in front of its events.
+const HEADS: [&str; 5] =
+    ["schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceEvents"];
 
 /// A trace while it is read. Times are relative to its base, which may stand behind the events.
 #[derive(Default)]
@@ -63,6 +69,13 @@ struct KinetoReader {
     modules: ModuleCalls,
     memory: memory::AllocatorEvents,
     events: usize,
+    /// Spans whose begin and end stand apart.
+    split: SplitSpans,
+    /// True if the document is an event: a file with one per line.
+    is_event: bool,
+    /// Documents within this one, as of ranks, and their level.
+    inner: Vec<Self>,
+    level: u32,
     left: OmittedEvents,
     /// The profiler that wrote the file, if it is another one.
     other_tool: Option<&'static str>,
@@ -72,16 +85,23 @@ struct KinetoReader {
 pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
     let mut readings: Vec<KinetoReader> = Vec::new();
     json.documents(|json| {
-        let mut reading = readings.last_mut().map(KinetoReader::next).unwrap_or_default();
+        let mut reading = match readings.pop_if(|last| last.is_event) {
+            Some(lines) => lines,
+            None => readings.last_mut().map(KinetoReader::next).unwrap_or_default(),
+        };
         let result = reading.document(json);
         readings.push(reading);
         result
     })?;
+    let documents = readings.into_iter().flat_map(KinetoReader::documents);
     let (traces, empty): (Vec<_>, Vec<_>) =
-        readings.into_iter().map(|reading| reading.checked(json.path())).partition(Outcome::is_ok);
+        documents.map(|reading| reading.checked(json.path())).partition(Outcome::is_ok);
     let count = traces.len();
     let joined = traces.into_iter().flatten().reduce(|mut trace, other| {
-        trace.append(other);
+        let rank = |trace: &TraceModel| trace.processes.first().and_then(|process| process.rank);
+        // Ranks have clocks of their own, also in one file.
+        let append = if rank(&trace) == rank(&other) { TraceModel::append } else { TraceModel::append_file };
+        append(&mut trace, other);
         trace
     });
     let Some(mut trace) = joined else {
@@ -110,25 +130,64 @@ impl KinetoReader {
         Self { threads: std::mem::take(&mut self.threads), events: self.events, ..Self::default() }
     }
 
+    /// The document, and those within it.
+    fn documents(mut self) -> Vec<Self> {
+        let inner = std::mem::take(&mut self.inner);
+        std::iter::once(self).chain(inner.into_iter().flat_map(Self::documents)).collect()
+    }
+
     fn document(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         if json.is_array()? {
-            json.records(|json| self.event(json))
-        } else {
-            json.object(|json, key| self.member(json, key))
+            return json.records(|json| self.record(json));
         }
+        let mut event = TraceEvent::default();
+        json.object(|json, key| if event.member(json, key)? { Ok(()) } else { self.member(json, key) })?;
+        if event.phase.is_empty() {
+            return Ok(());
+        }
+        self.is_event = true;
+        self.add(event)
+    }
+
+    /// The reading of a document within this one.
+    fn child(&mut self) -> Self {
+        Self { level: self.level + 1, ..self.next() }
+    }
+
+    /// Keeps a document within this one. False for one without a trace.
+    fn adopt(&mut self, mut inner: Self) -> bool {
+        self.threads = std::mem::take(&mut inner.threads);
+        inner.join_split();
+        let is_trace = !inner.is_empty() || !inner.inner.is_empty();
+        if is_trace {
+            self.events = inner.events;
+            self.inner.push(inner);
+        }
+        is_trace
+    }
+
+    /// Adds the spans whose begin and end stand apart.
+    fn join_split(&mut self) {
+        let without = std::mem::take(&mut self.split).join(|event| self.take(event));
+        let reason = "spans without an end, or ends without a begin";
+        self.trace.losses.add_many(LossKind::Source, reason, without, None);
+    }
+
+    /// True without anything of a trace.
+    fn is_empty(&self) -> bool {
+        self.trace.kernels.is_empty()
+            && self.trace.works.is_empty()
+            && self.trace.ops.is_empty()
+            && !self.has_launch
+            && self.memory.is_empty()
     }
 
     /// The trace. A file without anything of a trace is an error that says what it is.
-    fn checked(self, path: &Path) -> Outcome<TraceModel> {
+    fn checked(mut self, path: &Path) -> Outcome<TraceModel> {
         let path = path.display();
         let hint = "PyTorch's profiler writes traces with `export_chrome_trace`".to_owned();
-        let trace = &self.trace;
-        let is_empty = trace.kernels.is_empty()
-            && trace.works.is_empty()
-            && trace.ops.is_empty()
-            && !self.has_launch
-            && self.memory.is_empty();
-        if !is_empty {
+        self.join_split();
+        if !self.is_empty() {
             return Ok(self.finish());
         }
         if let Some(tool) = self.other_tool {
@@ -147,7 +206,7 @@ impl KinetoReader {
     /// A member of the outermost object. Environment blocks are among those that are skipped.
     fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
         match key {
-            "traceEvents" => json.records(|json| self.event(json)),
+            "traceEvents" => json.records(|json| self.record(json)),
             "baseTimeNanoseconds" => json.integer().map(|base| self.base_ns = base.unwrap_or(0)),
             "deviceProperties" => json.array(|json| self.device(json)),
             "distributedInfo" => json.object(|json, key| {
@@ -179,8 +238,13 @@ impl KinetoReader {
                 Ok(())
             }
             _ => {
-                self.trace.losses.add(LossKind::Source, "keys of the imported file that are not read", None);
-                json.skip()
+                let mut inner = self.child();
+                let result = if self.level < MAX_INNER { inner.document(json) } else { json.skip() };
+                if !self.adopt(inner) {
+                    let reason = "keys of the imported file that are not read";
+                    self.trace.losses.add(LossKind::Source, reason, Some(key));
+                }
+                result
             }
         }
     }
@@ -207,12 +271,29 @@ impl KinetoReader {
         Ok(())
     }
 
-    fn event(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    /// An element of a list: an event, or a document.
+    fn record(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         if !json.is_object()? {
             self.left.others += 1;
             return json.skip();
         }
-        let event = TraceEvent::read(json)?;
+        let (mut event, mut inner) = (TraceEvent::default(), None);
+        let result = json.object(|json, key| match &mut inner {
+            None if event.member(json, key)? => Ok(()),
+            None if !HEADS.contains(&key) || self.level >= MAX_INNER => json.skip(),
+            None => inner.insert(self.child()).member(json, key),
+            Some(inner) => inner.member(json, key),
+        });
+        if let Some(inner) = inner {
+            self.adopt(inner);
+            return result;
+        }
+        result?;
+        self.add(event)
+    }
+
+    /// Counts an event, and adds it.
+    fn add(&mut self, event: TraceEvent) -> Outcome<()> {
         self.events += 1;
         if self.events > MAX_EVENTS {
             let message = format!("the trace has more than {MAX_EVENTS} events");
@@ -248,6 +329,7 @@ impl KinetoReader {
             // Names of lanes, and arrows: nothing that a table could hold.
             ("M", _) => self.other_tool = self.other_tool.or(other_tool(&event.arguments)),
             ("s" | "f" | "t", _) => {}
+            ("B" | "E" | "b" | "e", _) => self.split.add(event),
             // Some programs end their list with an empty object.
             ("", _) if event.name.is_empty() => {}
             _ => {

@@ -27,7 +27,7 @@ use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 
 use crate::formats::input::{FileForm, ImportInput};
 use crate::formats::json::JsonStream;
-use crate::trace::{join, model, name, nest};
+use crate::trace::{join, model, name, nest, stacks};
 
 use model::{TraceModel, TraceProcess};
 

@@ -12,3 +12,4 @@ pub mod name;
 pub mod nest;
 mod op;
 pub mod rank_match;
+pub mod stacks;

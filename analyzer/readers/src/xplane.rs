@@ -25,8 +25,8 @@ use stallmap_schema::word::{Instrument, LossKind};
 use self::plane::{PlaneEvents, StatValue, TracePlane};
 use self::program::ModuleTable;
 use crate::join::{join_ops, join_steps};
-use crate::kineto::stacks::FrameFunctions;
 use crate::model::{TraceCall, TraceKernel, TraceModel, TraceProcess};
+use crate::stacks::FrameFunctions;
 
 /// Most bytes of a file: protocol buffers have no more.
 const MAX_FILE_BYTES: u64 = 2 << 30;

@@ -41,7 +41,8 @@ WITH RECURSIVE enclosing AS (
   JOIN op o ON o.op_id = e.parent_op_id
   WHERE e.height < 255
 ), op_path AS (
-  SELECT launch_op_id, array_agg(name ORDER BY height DESC) AS ops
+  -- Steps of a number each, as of `ProfilerStep#7`, are one path.
+  SELECT launch_op_id, array_agg(regexp_replace(name, '#(step_num=)?[0-9]+$', '') ORDER BY height DESC) AS ops
   FROM enclosing
   GROUP BY launch_op_id
 ), cost AS (

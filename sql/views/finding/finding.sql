@@ -99,7 +99,8 @@ WITH found AS (
 ), steady_kernel AS (
   SELECT kernel, max(is_steady) AS is_steady, avg(is_steady) AS part FROM launched WHERE kernel IS NOT NULL GROUP BY kernel
 ), stepped AS (
-  SELECT greatest(sum(steps), 1) AS steps, max(CASE WHEN steps > 0 THEN 1 ELSE 0 END) AS has_steps
+  -- All steps of all processes, and those of one.
+  SELECT greatest(sum(steps), 1) AS steps, greatest(max(steps), 1) AS own_steps, max(CASE WHEN steps > 0 THEN 1 ELSE 0 END) AS has_steps
   FROM (SELECT run_id, count(DISTINCT program_step) AS steps FROM launch_phase GROUP BY run_id)
 ), host AS (
   -- If launches come late, the GPU may only be idle for longer once a kernel is shorter.
@@ -142,10 +143,10 @@ WITH found AS (
 ), shared AS (
   SELECT
     f.* EXCEPT (saving_low_ns, saving_high_ns),
-    f.saving_low_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.steps
+    f.saving_low_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.own_steps
       WHEN h.is_late AND f.saving_low_ns > 0.0 AND f.finding <> 'small_kernels' THEN 0.0
       ELSE f.step_part END AS saving_low_ns,
-    f.saving_high_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.steps ELSE f.step_part END AS saving_high_ns,
+    f.saving_high_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.own_steps ELSE f.step_part END AS saving_high_ns,
     CASE WHEN f.samples > 0.0 THEN f.samples / a.samples END AS share,
     CASE WHEN f.samples > 0.0 THEN f.saving_samples / a.samples END AS saving_share, t.has_steps,
     f.samples = 0.0 OR poisson_low(f.samples / w.weight) * w.weight >= 0.001 * a.samples AS is_evident

@@ -36,6 +36,16 @@ rows! {
         pub(super) costliest_share: Option<f64>,
     }
 
+    /// The rank that the rest wait for.
+    #[derive(Clone, Debug)]
+    pub(super) struct RankFacts {
+        pub(super) rank: u64,
+        pub(super) collective_count: u64,
+        pub(super) last_count: u64,
+        pub(super) late_ns: f64,
+        pub(super) cause: Option<String>,
+    }
+
     /// Allocations of a capture without launches.
     #[derive(Clone, Debug)]
     pub(super) struct AllocationFacts {

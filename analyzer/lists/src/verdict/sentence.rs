@@ -1,10 +1,10 @@
 //! The verdict in one or two sentences: the first rule that fits.
 
-use super::facts::{AllocationFacts, FindingRow, LineShare, ReasonFacts, RunFacts, TensorShare};
+use super::facts::{AllocationFacts, FindingRow, LineShare, RankFacts, ReasonFacts, RunFacts, TensorShare};
 use super::phases::PhaseShares;
 use super::shares::{by_tensor, is_line, noun, place, shape};
 use stallmap_console::args::filter::ProgramPhase;
-use stallmap_console::output::number::{bytes, counted, grouped, percent};
+use stallmap_console::output::number::{bytes, counted, grouped, nanoseconds, percent};
 use stallmap_console::output::shorten::{ShortenSide, shorten};
 
 /// A tensor with this part of all samples is the verdict.
@@ -27,6 +27,8 @@ pub(super) struct SentenceFacts<'a> {
     pub(super) reasons: &'a [ReasonFacts],
     pub(super) findings: &'a [FindingRow],
     pub(super) memory: Option<&'a AllocationFacts>,
+    /// The rank that the rest wait for.
+    pub(super) last_rank: Option<&'a RankFacts>,
     /// True if shares are those of accesses.
     pub(super) are_accesses: bool,
 }
@@ -46,15 +48,24 @@ pub(super) fn sentence(facts: &SentenceFacts<'_>) -> String {
         ProgramPhase::Steady => facts.phases.sentence(facts.run),
         phase => facts.phases.phase_sentence(phase.name()),
     };
-    let sentence = match step {
-        Some(step) if cause.is_empty() => step,
-        Some(step) => format!("{step} {cause}"),
-        None => cause,
+    let cause = Some(cause).filter(|cause| !cause.is_empty());
+    let parts = [wrong(facts), step, facts.last_rank.map(last), cause];
+    parts.into_iter().flatten().collect::<Vec<String>>().join(" ")
+}
+
+/// The rank that the rest wait for, and why.
+fn last(facts: &RankFacts) -> String {
+    let RankFacts { rank, collective_count, last_count, late_ns, cause } = facts;
+    let count = counted(*collective_count, "collective", "collectives");
+    #[expect(clippy::cast_precision_loss, reason = "a number of collectives")]
+    let delay = nanoseconds(late_ns / *last_count as f64);
+    let because = match cause.as_deref() {
+        Some("kernels") => ", because of its kernels",
+        Some("launch") => ", because its launch calls come late",
+        Some("input") => ", because its input comes late",
+        _ => "",
     };
-    match wrong(facts) {
-        Some(wrong) => format!("{wrong} {sentence}"),
-        None => sentence,
-    }
+    format!("Rank {rank} comes last to {last_count} of {count}, {delay} after the rest{because}.")
 }
 
 /// Accesses that may make results wrong come before everything that is slow.

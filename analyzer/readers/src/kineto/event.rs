@@ -18,12 +18,15 @@ pub(super) struct TraceEvent {
     pub(super) name: String,
     /// Process and thread as they are written: numbers, or texts.
     pub(super) thread: (String, String),
+    /// The number of a span that belongs to no thread.
+    pub(super) number: String,
     pub(super) begin_ns: Option<i64>,
     /// Its length. None without one, or with one that no event can have.
     pub(super) duration_ns: Option<i64>,
     /// True if the length is negative, or beyond the bounds of a time.
     pub(super) is_of_wrong_length: bool,
     pub(super) arguments: EventArguments,
+    pub(super) has_arguments: bool,
 }
 
 /// Arguments of all categories.
@@ -83,29 +86,29 @@ const SCALARS: [&str; 18] = [
 ];
 
 impl TraceEvent {
-    /// Reads an event.
-    pub(super) fn read(json: &mut JsonStream<impl Read>) -> Outcome<Self> {
-        let mut event = Self::default();
-        json.object(|json, key| {
-            let text = |value: Option<String>| value.unwrap_or_default();
-            match key {
-                "ph" => event.phase = text(json.scalar()?),
-                "cat" => event.category = text(json.scalar()?),
-                "name" => event.name = text(json.scalar()?),
-                "pid" => event.thread.0 = text(json.scalar()?),
-                "tid" => event.thread.1 = text(json.scalar()?),
-                "ts" => event.begin_ns = json.scalar()?.and_then(|text| microseconds(&text)),
-                "dur" => {
-                    let text = json.scalar()?;
-                    event.duration_ns = text.as_deref().and_then(microseconds).filter(|length| *length >= 0);
-                    event.is_of_wrong_length = text.is_some() && event.duration_ns.is_none();
-                }
-                "args" => event.arguments = EventArguments::read(json)?,
-                _ => json.skip()?,
+    /// Reads a member. False for one that no event has, which is not read.
+    pub(super) fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<bool> {
+        let text = |value: Option<String>| value.unwrap_or_default();
+        match key {
+            "ph" => self.phase = text(json.scalar()?),
+            "cat" => self.category = text(json.scalar()?),
+            "name" => self.name = text(json.scalar()?),
+            "pid" => self.thread.0 = text(json.scalar()?),
+            "tid" => self.thread.1 = text(json.scalar()?),
+            "id" => self.number = text(json.scalar()?),
+            "ts" => self.begin_ns = json.scalar()?.and_then(|text| microseconds(&text)),
+            "dur" => {
+                let text = json.scalar()?;
+                self.duration_ns = text.as_deref().and_then(microseconds).filter(|length| *length >= 0);
+                self.is_of_wrong_length = text.is_some() && self.duration_ns.is_none();
             }
-            Ok(())
-        })?;
-        Ok(event)
+            "args" => {
+                self.arguments = EventArguments::read(json)?;
+                self.has_arguments = true;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 }
 

@@ -33,6 +33,7 @@ impl OmittedEvents {
 
     /// Counts an event of a category that is not read.
     pub(super) fn category(&mut self, category: String) {
+        let category = if category.is_empty() { "(none)".to_owned() } else { category };
         if self.categories.len() < MAX_CATEGORIES || self.categories.contains_key(&category) {
             *self.categories.entry(category).or_default() += 1;
         } else {
@@ -51,7 +52,6 @@ impl OmittedEvents {
         lose("calls of the runtime and the driver that launch nothing", self.calls);
         lose("events that are not objects, or of further categories", self.others);
         for (category, count) in &self.categories {
-            let category = if category.is_empty() { "(none)" } else { category };
             lose(&format!("events of category `{category}`"), *count);
         }
     }

@@ -123,14 +123,22 @@ fn exports_without_samples_have_the_time_of_kernels_and_copies() {
     place.run(&["import", "t.json", "-o", "x.stallmap"]).expect_ok();
     let total = kernel_ns(&place, "x.stallmap");
     assert_eq!(total, 11_000 + 10_000 + 11_000 + 12_000 + 100_000 + 50_000);
-    for (format, file) in
-        [("speedscope", "s.json"), ("pprof", "p.pb.gz"), ("hatchet", "h.hatchet"), ("perfetto", "t.pftrace")]
-    {
+    for (format, file) in [
+        ("speedscope", "s.json"),
+        ("pprof", "p.pb.gz"),
+        ("hatchet", "h.hatchet"),
+        ("perfetto", "t.pftrace"),
+        ("firefox", "f.json"),
+    ] {
         place.run(&["export", format, "x.stallmap", "-o", file]).expect_ok();
     }
     let speedscope: Value = serde_json::from_slice(&fs::read(place.path("s.json")).unwrap()).unwrap();
     let profiles = speedscope["profiles"].as_array().unwrap();
     assert_eq!((profiles.len(), profiles[0]["endValue"].as_f64()), (1, Some(total as f64)));
+    let firefox: Value = serde_json::from_slice(&fs::read(place.path("f.json")).unwrap()).unwrap();
+    let threads = firefox["threads"].as_array().unwrap().iter();
+    let weights = threads.flat_map(|thread| thread["samples"]["weight"].as_array().unwrap());
+    assert_eq!(weights.filter_map(Value::as_u64).sum::<u64>(), total);
     let folded = place.run(&["export", "folded", "x.stallmap"]);
     let weights = folded
         .expect_ok()

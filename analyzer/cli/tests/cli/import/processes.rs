@@ -45,6 +45,54 @@ fn documents_of_a_file_are_read_one_after_another() {
 }
 
 #[test]
+fn documents_in_documents_and_events_in_lines_are_read() {
+    let place = CommandFolder::new();
+    let rank = |rank: u64| {
+        let info = format!(r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"#);
+        trace().replacen('{', &info, 1)
+    };
+    let ranks = [rank(0), rank(1)];
+    let inputs = [
+        (format!(r#"{{"status":"done","result":{{"trace":{}}}}}"#, trace()), 1, 1),
+        (format!("[{}]", ranks.join(",")), 2, 2),
+        (format!(r#"{{"rank0":{},"rank1":{}}}"#, ranks[0], ranks[1]), 2, 2),
+        (events("30", "0", 1000).join("\n"), 1, 1),
+    ];
+    for (number_of, (text, documents, runs)) in inputs.iter().enumerate() {
+        let capture = format!("x{number_of}.stallmap");
+        import(&place, text, &capture);
+        assert_eq!(kernel_ns(&place, &capture), documents * KERNEL_NS, "{text}");
+        assert_eq!(rows(&place, &capture, OPS).len() as u64, 3 * documents, "{text}");
+        assert_eq!(number(&place, &capture, "SELECT count(*) AS n FROM run"), *runs, "{text}");
+    }
+}
+
+#[test]
+fn begins_and_ends_that_stand_apart_are_spans() {
+    let place = CommandFolder::new();
+    let apart = |event: &String| {
+        let event: serde_json::Value = serde_json::from_str(event).unwrap();
+        let length = event["dur"].as_str().map_or_else(|| event["dur"].as_f64(), |text| text.parse().ok());
+        let end = event["ts"].as_f64().unwrap() + length.unwrap();
+        let begin = event.to_string().replacen(r#""ph":"X""#, r#""ph":"B""#, 1);
+        let end = format!(r#"{{"ph":"E","pid":{},"tid":{},"ts":{end}}}"#, event["pid"], event["tid"]);
+        [begin, end]
+    };
+    let mut parts: Vec<String> = events("30", "0", 1000).iter().flat_map(apart).collect();
+    parts.push(r#"{"ph":"E","pid":30,"tid":30,"ts":990}"#.to_owned());
+    let request = |ph: &str, ts: u64| {
+        format!(r#"{{"ph":"{ph}","cat":"user_annotation","name":"r","id":1,"pid":30,"ts":{ts}}}"#)
+    };
+    parts.extend([request("b", 1010), request("e", 1500)]);
+    let messages = import(&place, document(&parts), "x.stallmap");
+    assert!(messages.contains("spans without an end, or ends without a begin: 1"), "{messages}");
+    assert_eq!(kernel_ns(&place, "x.stallmap"), KERNEL_NS);
+    assert_eq!(rows(&place, "x.stallmap", OPS).len(), 3);
+    let spans = "SELECT CAST(sum(end_ns - begin_ns) AS BIGINT) AS n FROM op";
+    assert_eq!(number(&place, "x.stallmap", spans), 3 * 60_000 + 490_000);
+}
+
+#[test]
 fn files_of_several_ranks_are_one_capture() {
     let place = CommandFolder::new();
     for rank in 0..2 {

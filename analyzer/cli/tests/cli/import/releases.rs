@@ -116,6 +116,8 @@ fn ops_have_their_step_and_modules_and_calls_have_their_own_stack() {
         .map(|row| row["line"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(found, ["custom.py:9 launch", "train.py:3 step", "train.py:3 step"]);
+    let tree = place.run(&["tree", "x.stallmap", "--by", "op"]).stdout;
+    assert_eq!((tree.matches("ProfilerStep").count(), tree.contains('#')), (1, false), "{tree}");
 }
 
 #[test]

@@ -2,33 +2,33 @@
 
 use std::collections::HashMap;
 
-use crate::join::span;
-use crate::model::{RowLink, TraceCall, TraceFrame, TraceKernel, TraceModel};
-use crate::nest::{ThreadSpan, enclosing, parents};
+use crate::trace::join::span;
+use crate::trace::model::{RowLink, TraceCall, TraceFrame, TraceKernel, TraceModel};
+use crate::trace::nest::{ThreadSpan, enclosing, parents};
 
 /// Most frames of a stack. Deeper ones lose their callers.
 const MAX_FRAMES: usize = 512;
 
 /// Functions that ran, each with its frame.
 #[derive(Debug, Default)]
-pub(crate) struct FrameFunctions {
+pub struct FrameFunctions {
     calls: Vec<(TraceCall, RowLink)>,
     /// Frames by the names of their functions. Built-in ones have none.
     names: HashMap<Box<str>, RowLink>,
     frames: Vec<TraceFrame>,
     known: HashMap<TraceFrame, usize>,
     /// Calls of functions without a line.
-    pub(crate) built_in: u64,
+    pub built_in: u64,
 }
 
 impl FrameFunctions {
     /// Adds a call of a function.
-    pub(crate) fn add(&mut self, call: TraceCall, name: &str) {
+    pub fn add(&mut self, call: TraceCall, name: &str) {
         self.add_parsed(call, name, frame);
     }
 
     /// Adds a call of a function that another tool names. Each name is read once.
-    pub(crate) fn add_parsed(
+    pub fn add_parsed(
         &mut self,
         call: TraceCall,
         name: &str,
@@ -59,7 +59,7 @@ impl FrameFunctions {
     }
 
     /// Gives ops and launch calls their stacks. A call may be deeper than its op: an op can be a Python function.
-    pub(crate) fn join(self, trace: &mut TraceModel) {
+    pub fn join(self, trace: &mut TraceModel) {
         let callers = parents(&self.calls);
         let mut stacks = FrameStacks::default();
         let found = enclosing(&self.calls, &trace.ops);
