@@ -8,11 +8,14 @@ mod bound;
 mod ranks;
 mod write;
 
+use std::path::PathBuf;
+
 use stallmap_console::args::import::ImportArgs;
 use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_readers::error::{ReadError, ReadResult};
 use stallmap_readers::formats::input::ImportInput;
 use stallmap_readers::trace::model::TraceModel;
 use stallmap_readers::{join, read};
@@ -23,21 +26,11 @@ pub fn run(args: &ImportArgs) -> Outcome {
         return Err(CommandFailure::message(IO, format!("`{}` exists", args.output.display()))
             .hint("choose another name or remove the file".to_owned()));
     }
-    let [path, more @ ..] = args.files.as_slice() else {
+    let [path, ..] = args.files.as_slice() else {
         return Err(CommandFailure::message(USAGE, "no file to import"));
     };
     let progress = ProgressSpinner::start(format!("reading {}", path.display()));
-    let input = ImportInput::from_path(path)?;
-    let names: Vec<Option<u32>> = args.files.iter().map(|path| ranks::rank_of_name(path)).collect();
-    let ranks = ranks::distinct(&names);
-    let mut trace = ranks::with_rank(read(&input)?, ranks.first().copied());
-    let mut inputs = vec![input];
-    for (place, path) in more.iter().enumerate() {
-        progress.say(format!("reading {}", path.display()));
-        let input = ImportInput::from_path(path)?;
-        trace = join(trace, ranks::with_rank(read(&input)?, ranks.get(place + 1).copied()))?;
-        inputs.push(input);
-    }
+    let (mut trace, inputs) = read_all(&args.files, &progress).map_err(failure)?;
     if trace.processes.is_empty() {
         let message = format!("`{}` is of {}, and has no kernels and no ops", path.display(), trace.tool);
         return Err(
@@ -60,6 +53,31 @@ pub fn run(args: &ImportArgs) -> Outcome {
     }
     output::wrote(&args.output);
     Ok(OK)
+}
+
+/// Reads files of one recording, or of its ranks, as one.
+fn read_all(paths: &[PathBuf], progress: &ProgressSpinner) -> ReadResult<(TraceModel, Vec<ImportInput>)> {
+    let names: Vec<Option<u32>> = paths.iter().map(|path| ranks::rank_of_name(path)).collect();
+    let ranks = ranks::distinct(&names);
+    let mut trace = None;
+    let mut inputs = Vec::new();
+    for (index, path) in paths.iter().enumerate() {
+        progress.say(format!("reading {}", path.display()));
+        let input = ImportInput::from_path(path)?;
+        let read = ranks::with_rank(read(&input)?, ranks.get(index).copied());
+        trace = Some(match trace {
+            None => read,
+            Some(trace) => join(trace, read)?,
+        });
+        inputs.push(input);
+    }
+    Ok((trace.unwrap_or_default(), inputs))
+}
+
+/// A command's failure for a recording that cannot be read.
+fn failure(error: ReadError) -> CommandFailure {
+    let code = if error.is_usage { USAGE } else { IO };
+    CommandFailure::new(code, error.cause).hint(error.hint)
 }
 
 /// Says what was read, and what was not.

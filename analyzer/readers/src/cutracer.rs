@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read as _};
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::input::ImportInput;
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use self::instruction::TracedInstruction;
@@ -44,8 +44,8 @@ struct CutracerReader {
 }
 
 /// Reads a trace.
-pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
-    let wrong = |error| CommandFailure::io(error, format!("read `{}`", input.path.display()));
+pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
+    let wrong = |error| ReadError::io(error, format!("read `{}`", input.path.display()));
     let mut reading = CutracerReader::default();
     let mut reader = BufReader::new(input.open()?);
     let mut bytes = Vec::new();
@@ -73,17 +73,14 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
         }
     }
     if reading.trace.kernels.is_empty() {
-        return Err(CommandFailure::message(
-            IO,
-            format!("`{}` has no launches and no records", input.path.display()),
-        )
-        .hint("stallmap reads CUTracer's NDJSON: `mem_addr_trace` and events of kernels".to_owned()));
+        return Err(ReadError::message(format!("`{}` has no launches and no records", input.path.display()))
+            .hint("stallmap reads CUTracer's NDJSON: `mem_addr_trace` and events of kernels".to_owned()));
     }
     Ok(reading.finish())
 }
 
 impl CutracerReader {
-    fn line(&mut self, line: TraceLine) -> Outcome<()> {
+    fn line(&mut self, line: TraceLine) -> ReadResult<()> {
         for key in &line.unknown {
             let reason = "keys of the imported file that are not read";
             self.trace.losses.add(LossKind::Source, reason, Some(key));
@@ -100,24 +97,21 @@ impl CutracerReader {
     }
 
     /// A launch among the events of kernels.
-    fn launch(&mut self, line: TraceLine) -> Outcome<()> {
+    fn launch(&mut self, line: TraceLine) -> ReadResult<()> {
         let place = self.place(line.launch, &line.kernel)?;
         self.stack_names.extend(line.stack.map(|stack| (place, stack)));
         Ok(())
     }
 
     /// The place of a launch. A new one is added.
-    fn place(&mut self, launch: Option<i64>, kernel: &record::TracedKernel) -> Outcome<usize> {
+    fn place(&mut self, launch: Option<i64>, kernel: &record::TracedKernel) -> ReadResult<usize> {
         let number = launch.unwrap_or(-1);
         if let Some(place) = self.launches.get(&number) {
             return Ok(*place);
         }
         let place = self.trace.kernels.len();
         if place >= MAX_LAUNCHES {
-            return Err(CommandFailure::message(
-                IO,
-                format!("the trace has more than {MAX_LAUNCHES} launches"),
-            ));
+            return Err(ReadError::message(format!("the trace has more than {MAX_LAUNCHES} launches")));
         }
         self.launches.insert(number, place);
         self.trace.kernels.push(TraceKernel {
@@ -155,7 +149,7 @@ impl CutracerReader {
     }
 
     /// The accesses of a warp. One that cannot be a row is counted, in its launch too.
-    fn access(&mut self, record: &WarpRecord) -> Outcome<()> {
+    fn access(&mut self, record: &WarpRecord) -> ReadResult<()> {
         let current = std::mem::take(&mut self.current);
         let place = self.place(record.launch, &current);
         self.current = current;
@@ -177,9 +171,7 @@ impl CutracerReader {
         }
         if self.trace.accesses.len() > MAX_ACCESSES {
             let message = format!("the trace has more than {MAX_ACCESSES} accesses");
-            return Err(
-                CommandFailure::message(IO, message).hint("trace fewer blocks or launches".to_owned())
-            );
+            return Err(ReadError::message(message).hint("trace fewer blocks or launches".to_owned()));
         }
         Ok(())
     }

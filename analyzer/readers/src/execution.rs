@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
 use crate::model::{OpDetails, TraceCall, TraceLosses, TraceModel, TraceOp, TraceProcess};
@@ -47,19 +47,19 @@ struct ExecutionReader {
 }
 
 /// Reads a trace.
-pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
     let mut reading = ExecutionReader::default();
     json.document(|json| json.object(|json, key| reading.member(json, key)))?;
     let trace = reading.finish();
     if trace.ops.is_empty() {
-        return Err(CommandFailure::message(IO, format!("`{}` has no ops", json.path().display()))
+        return Err(ReadError::message(format!("`{}` has no ops", json.path().display()))
             .hint("PyTorch writes them with `torch.profiler.ExecutionTraceObserver`".to_owned()));
     }
     Ok(trace)
 }
 
 impl ExecutionReader {
-    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
+    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
         match key {
             "nodes" => return json.records(|json| self.node(json)),
             "schema" => {
@@ -73,15 +73,15 @@ impl ExecutionReader {
         Ok(())
     }
 
-    fn unknown(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
+    fn unknown(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
         self.losses.add(LossKind::Source, "keys of the imported file that are not read", Some(key));
         json.skip()
     }
 
-    fn node(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn node(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         if self.nodes.len() >= MAX_NODES {
             let message = format!("the trace has more than {MAX_NODES} nodes");
-            return Err(CommandFailure::message(IO, message).hint("trace fewer steps".to_owned()));
+            return Err(ReadError::message(message).hint("trace fewer steps".to_owned()));
         }
         let mut node = TraceNode::default();
         json.object(|json, key| match key {
@@ -97,7 +97,7 @@ impl ExecutionReader {
     }
 
     /// An attribute of a newer trace: the fields of older ones by name.
-    fn attribute(&mut self, json: &mut JsonStream<impl Read>, node: &mut TraceNode) -> Outcome<()> {
+    fn attribute(&mut self, json: &mut JsonStream<impl Read>, node: &mut TraceNode) -> ReadResult<()> {
         let (mut name, mut value) = (String::new(), None);
         json.object(|json, key| {
             match key {
@@ -125,7 +125,7 @@ impl ExecutionReader {
         Ok(())
     }
 
-    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str, node: &mut TraceNode) -> Outcome<()> {
+    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str, node: &mut TraceNode) -> ReadResult<()> {
         match key {
             "id" => node.id = json.integer()?,
             "name" => node.name = json.scalar()?.unwrap_or_default(),
@@ -185,7 +185,7 @@ impl ExecutionReader {
 }
 
 /// The number of elements of a list, or of the list `values` of newer traces.
-fn values(json: &mut JsonStream<impl Read>) -> Outcome<u64> {
+fn values(json: &mut JsonStream<impl Read>) -> ReadResult<u64> {
     let mut count = 0;
     let mut list = |json: &mut JsonStream<_>| {
         json.array(|json| {

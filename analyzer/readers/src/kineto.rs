@@ -20,8 +20,8 @@ use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase, SynchronizationKind};
 
 use self::category::{EventCategory, direction, host_wait, wait};
@@ -82,7 +82,7 @@ struct KinetoReader {
 }
 
 /// Reads a trace. A file may have several documents, as of several cycles of the profiler.
-pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
     let mut readings: Vec<KinetoReader> = Vec::new();
     json.documents(|json| {
         let mut reading = match readings.pop_if(|last| last.is_event) {
@@ -95,7 +95,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
     })?;
     let documents = readings.into_iter().flat_map(KinetoReader::documents);
     let (traces, empty): (Vec<_>, Vec<_>) =
-        documents.map(|reading| reading.checked(json.path())).partition(Outcome::is_ok);
+        documents.map(|reading| reading.checked(json.path())).partition(Result::is_ok);
     let count = traces.len();
     let joined = traces.into_iter().flatten().reduce(|mut trace, other| {
         let rank = |trace: &TraceModel| trace.processes.first().and_then(|process| process.rank);
@@ -114,7 +114,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
 }
 
 /// Joins two traces: a graph and its capture, or the processes of one program.
-pub(crate) fn join(first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
+pub(crate) fn join(first: TraceModel, second: TraceModel) -> ReadResult<TraceModel> {
     if graph::is_pair(&first, &second) {
         return Ok(graph::join(first, second));
     }
@@ -136,7 +136,7 @@ impl KinetoReader {
         std::iter::once(self).chain(inner.into_iter().flat_map(Self::documents)).collect()
     }
 
-    fn document(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn document(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         if json.is_array()? {
             return json.records(|json| self.record(json));
         }
@@ -183,7 +183,7 @@ impl KinetoReader {
     }
 
     /// The trace. A file without anything of a trace is an error that says what it is.
-    fn checked(mut self, path: &Path) -> Outcome<TraceModel> {
+    fn checked(mut self, path: &Path) -> ReadResult<TraceModel> {
         let path = path.display();
         let hint = "PyTorch's profiler writes traces with `export_chrome_trace`".to_owned();
         self.join_split();
@@ -191,7 +191,7 @@ impl KinetoReader {
             return Ok(self.finish());
         }
         if let Some(tool) = self.other_tool {
-            return Err(CommandFailure::message(IO, format!("`{path}` is {tool}")).hint(hint));
+            return Err(ReadError::message(format!("`{path}` is {tool}")).hint(hint));
         }
         let message = match (self.events, self.left.categories().next()) {
             (0, _) => format!("`{path}` has no trace events"),
@@ -200,11 +200,11 @@ impl KinetoReader {
                 "`{path}` has {events} events, and none of ops or work of a GPU, but such as of category `{category}`"
             ),
         };
-        Err(CommandFailure::message(IO, message).hint(hint))
+        Err(ReadError::message(message).hint(hint))
     }
 
     /// A member of the outermost object. Environment blocks are among those that are skipped.
-    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
+    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
         match key {
             "traceEvents" => json.records(|json| self.record(json)),
             "baseTimeNanoseconds" => json.integer().map(|base| self.base_ns = base.unwrap_or(0)),
@@ -249,7 +249,7 @@ impl KinetoReader {
         }
     }
 
-    fn device(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn device(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         let mut device = TraceDevice::default();
         let small = |value: Option<i64>| value.and_then(|value| i32::try_from(value).ok()).unwrap_or(0);
         json.object(|json, key| {
@@ -272,7 +272,7 @@ impl KinetoReader {
     }
 
     /// An element of a list: an event, or a document.
-    fn record(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn record(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         if !json.is_object()? {
             self.left.others += 1;
             return json.skip();
@@ -293,11 +293,11 @@ impl KinetoReader {
     }
 
     /// Counts an event, and adds it.
-    fn add(&mut self, event: TraceEvent) -> Outcome<()> {
+    fn add(&mut self, event: TraceEvent) -> ReadResult<()> {
         self.events += 1;
         if self.events > MAX_EVENTS {
             let message = format!("the trace has more than {MAX_EVENTS} events");
-            return Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()));
+            return Err(ReadError::message(message).hint("profile fewer steps".to_owned()));
         }
         self.take(event);
         Ok(())

@@ -9,6 +9,7 @@
 
 mod cutracer;
 mod damage;
+pub mod error;
 mod execution;
 pub mod formats;
 mod kineto;
@@ -23,7 +24,7 @@ mod snapshot;
 pub mod trace;
 mod xplane;
 
-use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
+use crate::error::{ReadError, ReadResult};
 
 use crate::formats::input::{FileForm, ImportInput};
 use crate::formats::json::JsonStream;
@@ -51,7 +52,7 @@ const KEYS: [&str; 15] = [
 ];
 
 /// Reads a file. Its content decides the tool.
-pub fn read(input: &ImportInput) -> Outcome<TraceModel> {
+pub fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     match input.form {
         FileForm::Json => read_json(input),
         FileForm::Sqlite | FileForm::Folder => nsys::read(input),
@@ -65,7 +66,7 @@ pub fn read(input: &ImportInput) -> Outcome<TraceModel> {
 }
 
 /// Reads JSON: its keys decide the tool. What is not JSON in it is a loss.
-fn read_json(input: &ImportInput) -> Outcome<TraceModel> {
+fn read_json(input: &ImportInput) -> ReadResult<TraceModel> {
     let open = || Ok(JsonStream::nested(input.open()?, &input.path, proton::MAX_LEVELS));
     let key = open()?.first_key(&KEYS)?;
     if matches!(
@@ -99,14 +100,14 @@ fn read_json(input: &ImportInput) -> Outcome<TraceModel> {
 }
 
 /// Joins recordings of the processes of one program, such as ranks.
-fn join_processes(mut first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
+fn join_processes(mut first: TraceModel, second: TraceModel) -> ReadResult<TraceModel> {
     let identity = |process: &TraceProcess| (process.number, process.rank);
     let is_known =
         |process: &TraceProcess| first.processes.iter().any(|own| identity(own) == identity(process));
     if second.processes.iter().any(is_known) {
         let message =
             "these traces are of one process, and none is the capture of a graph that the other launches";
-        return Err(CommandFailure::message(USAGE, message).hint(
+        return Err(ReadError::usage(message).hint(
             "files of ranks without their ranks in them need names such as `rank0.json`. Import other files each by \
              itself, and compare captures with `stallmap diff`"
                 .to_owned(),
@@ -117,7 +118,7 @@ fn join_processes(mut first: TraceModel, second: TraceModel) -> Outcome<TraceMod
 }
 
 /// Joins recordings of the same run. Other pairs of files are an error of usage.
-pub fn join(first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
+pub fn join(first: TraceModel, second: TraceModel) -> ReadResult<TraceModel> {
     let tools = (first.tool, second.tool);
     match tools {
         ("kineto", "execution trace") => Ok(execution::join(first, second)),
@@ -128,10 +129,7 @@ pub fn join(first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
             Ok(operators::correlation::join(first, &second))
         }
         ("operator profiler", operators::layers::TOOL) => Ok(operators::layers::join(first, second)),
-        _ => Err(CommandFailure::message(
-            USAGE,
-            format!("these files of {} and {} are not joined", tools.0, tools.1),
-        )
-        .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned())),
+        _ => Err(ReadError::usage(format!("these files of {} and {} are not joined", tools.0, tools.1))
+            .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned())),
     }
 }

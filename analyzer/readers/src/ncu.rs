@@ -5,10 +5,10 @@ mod separator;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read};
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::decimal::integer;
 use crate::formats::input::ImportInput;
 use csv::StringRecord;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use self::separator::{DecimalSeparator, SeparatorEvidence};
@@ -39,13 +39,10 @@ const DESCRIBED: [&str; 12] = [
 ];
 
 /// Reads a page.
-pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let refused = |reason: &str| {
-        CommandFailure::message(
-            IO,
-            format!("`{}` is not a file that can be imported: {reason}", input.path.display()),
-        )
-        .hint("the table in docs/src/guide/import.md lists the files that can be imported".to_owned())
+        ReadError::message(format!("`{}` is not a file that can be imported: {reason}", input.path.display()))
+            .hint("the table in docs/src/guide/import.md lists the files that can be imported".to_owned())
     };
     let mut reader = reader(input)?;
     let mut records = reader.records();
@@ -94,12 +91,12 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
 }
 
 /// The records of a page.
-fn reader(input: &ImportInput) -> Outcome<csv::Reader<impl Read + use<>>> {
+fn reader(input: &ImportInput) -> ReadResult<csv::Reader<impl Read + use<>>> {
     Ok(csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page(input)?))
 }
 
 /// The numbers of the metrics of a page. A record that cannot be read is an error when it is read again.
-fn evidence(input: &ImportInput, header: &StringRecord) -> Outcome<SeparatorEvidence> {
+fn evidence(input: &ImportInput, header: &StringRecord) -> ReadResult<SeparatorEvidence> {
     let mut evidence = SeparatorEvidence::default();
     for record in reader(input)?.records().skip(2).map_while(Result::ok) {
         let metrics = header.iter().zip(&record).filter(|(name, _)| !DESCRIBED.contains(name));
@@ -119,8 +116,8 @@ pub(crate) fn lose_durations(trace: &mut TraceModel) {
 }
 
 /// The bytes from the header on. Messages of ncu before it begin with `==`.
-fn page(input: &ImportInput) -> Outcome<impl Read + use<>> {
-    let wrong = |error| CommandFailure::io(error, format!("read `{}`", input.path.display()));
+fn page(input: &ImportInput) -> ReadResult<impl Read + use<>> {
+    let wrong = |error| ReadError::io(error, format!("read `{}`", input.path.display()));
     let mut reader = BufReader::new(input.open_records()?);
     let mut left = MAX_HEAD_BYTES;
     loop {

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::input::{FileForm, ImportInput};
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, SynchronizationKind};
 
 use self::cell::SqlRow;
@@ -34,7 +34,7 @@ enum ReportTables {
 
 impl ReportTables {
     /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    fn rows(&self, base: &str, columns: &[&str], visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
+    fn rows(&self, base: &str, columns: &[&str], visit: impl FnMut(&SqlRow)) -> ReadResult<bool> {
         match self {
             Self::Database(database) => database.rows(base, columns, visit),
             Self::Folder(folder) => folder.rows(base, columns, visit),
@@ -54,7 +54,7 @@ struct NsysReader {
 }
 
 /// Reads a report. Tables count up to a damage.
-pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     if matches!(input.form, FileForm::Folder) {
         return report(ReportTables::Folder(TableFolder::open(&input.path)), &input.path);
     }
@@ -69,7 +69,7 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     Ok(trace)
 }
 
-fn report(tables: ReportTables, path: &Path) -> Outcome<TraceModel> {
+fn report(tables: ReportTables, path: &Path) -> ReadResult<TraceModel> {
     let mut reading = NsysReader {
         tables,
         trace: TraceModel { tool: "nsys", ..TraceModel::default() },
@@ -114,7 +114,7 @@ fn process_number(global: i64) -> u32 {
 }
 
 impl NsysReader {
-    fn names(&mut self) -> Outcome<()> {
+    fn names(&mut self) -> ReadResult<()> {
         let texts = &mut self.texts;
         self.tables.rows("StringIds", &["id", "value"], |row| {
             if let (Some(id), Some(text)) = (row.integer(0), row.text(1)) {
@@ -134,7 +134,7 @@ impl NsysReader {
         Ok(())
     }
 
-    fn calls(&mut self) -> Outcome<()> {
+    fn calls(&mut self) -> ReadResult<()> {
         let Self { tables, texts, calls, .. } = self;
         let mut names: HashMap<i64, Option<Rc<str>>> = HashMap::new();
         let columns = ["start", "end", "globalTid", "correlationId", "nameId"];
@@ -157,7 +157,7 @@ impl NsysReader {
         *processes.entry(number).or_insert(next)
     }
 
-    fn kernels(&mut self) -> Outcome<()> {
+    fn kernels(&mut self) -> ReadResult<()> {
         let Self { tables, trace, texts, processes, calls } = self;
         let columns = [
             "start",
@@ -226,7 +226,7 @@ impl NsysReader {
 
     /// Launches of CUDA graphs that were traced as a whole: each is one piece of work, and takes the place of its kernels.
     /// Returns their number.
-    fn graphs(&mut self) -> Outcome<usize> {
+    fn graphs(&mut self) -> ReadResult<usize> {
         let Self { tables, trace, processes, calls, .. } = self;
         let columns = ["start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphId"];
         let mut count = 0;
@@ -254,7 +254,7 @@ impl NsysReader {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    fn works(&mut self) -> Outcome<()> {
+    fn works(&mut self) -> ReadResult<()> {
         let Self { tables, trace, processes, calls, .. } = self;
         let kinds = [
             ("CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", ActivityKind::Copy),
@@ -303,7 +303,7 @@ impl NsysReader {
         Ok(())
     }
 
-    fn ranges(&mut self) -> Outcome<()> {
+    fn ranges(&mut self) -> ReadResult<()> {
         let Self { tables, trace, texts, processes, .. } = self;
         let mut names: HashSet<Rc<str>> = HashSet::new();
         let columns = ["start", "end", "eventType", "globalTid", "text", "textId", "endGlobalTid"];
@@ -335,7 +335,7 @@ impl NsysReader {
         Ok(())
     }
 
-    fn devices(&mut self) -> Outcome<()> {
+    fn devices(&mut self) -> ReadResult<()> {
         let trace = &mut self.trace;
         let columns = [
             "cuDevice",
@@ -379,7 +379,7 @@ impl NsysReader {
     }
 
     /// The failure of a report without kernels, copies and ranges: says which file it is.
-    fn empty(&self, path: &Path) -> Outcome<CommandFailure> {
+    fn empty(&self, path: &Path) -> ReadResult<ReadError> {
         let has = |begin: &str| match &self.tables {
             ReportTables::Database(database) => database.has(begin),
             ReportTables::Folder(_) => Ok(false),
@@ -397,10 +397,10 @@ impl NsysReader {
         } else {
             ("has no tables of CUDA and NVTX", "export a report with `nsys export -t sqlite`")
         };
-        Ok(CommandFailure::message(IO, format!("`{}` {what}", path.display())).hint(hint.to_owned()))
+        Ok(ReadError::message(format!("`{}` {what}", path.display())).hint(hint.to_owned()))
     }
 
-    fn finish(mut self) -> Outcome<TraceModel> {
+    fn finish(mut self) -> ReadResult<TraceModel> {
         let mut numbers: Vec<(usize, u32)> =
             self.processes.iter().map(|(number, place)| (*place, *number)).collect();
         numbers.sort_unstable();
@@ -428,11 +428,10 @@ impl NsysReader {
 }
 
 /// The failure of a report that has launches of graphs and nothing else.
-fn of_graphs(path: &Path) -> CommandFailure {
+fn of_graphs(path: &Path) -> ReadError {
     let message =
         format!("`{}` has launches of CUDA graphs, traced as a whole, and no kernels", path.display());
-    CommandFailure::message(IO, message)
-        .hint("record again with `nsys profile --cuda-graph-trace=node`".to_owned())
+    ReadError::message(message).hint("record again with `nsys profile --cuda-graph-trace=node`".to_owned())
 }
 
 /// CUPTI's kinds of copies.

@@ -7,8 +7,8 @@ pub(crate) mod layers;
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
 use crate::model::{TraceCall, TraceCounter, TraceKernel, TraceModel, TraceOp, TraceProcess};
@@ -31,18 +31,18 @@ struct OperatorReader {
 }
 
 /// Reads a profile.
-pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
     let mut reading = OperatorReader::default();
     json.document(|json| json.object(|json, key| reading.member(json, key)))?;
     if reading.trace.kernels.is_empty() {
-        return Err(CommandFailure::message(IO, format!("`{}` has no kernels", json.path().display()))
+        return Err(ReadError::message(format!("`{}` has no kernels", json.path().display()))
             .hint("stallmap reads Operator Profiler's profile.json and manifest".to_owned()));
     }
     Ok(reading.finish())
 }
 
 impl OperatorReader {
-    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
+    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
         match key {
             "schema_version" => self.fact("operator_profiler.schema_version", json),
             "capture_metadata" => json.object(|json, key| match key {
@@ -62,14 +62,14 @@ impl OperatorReader {
         }
     }
 
-    fn fact(&mut self, name: &str, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn fact(&mut self, name: &str, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         let fact = json.scalar()?;
         self.trace.facts.extend(fact.map(|fact| (name.to_owned(), fact)));
         Ok(())
     }
 
     /// An op with its kernels.
-    fn operator(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn operator(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         let place = named_op(&mut self.trace, "(unnamed op)".to_owned(), None);
         let mut name = None;
         json.object(|json, key| match key {
@@ -102,13 +102,10 @@ impl OperatorReader {
         })
     }
 
-    fn kernel(&mut self, json: &mut JsonStream<impl Read>, op: Option<usize>) -> Outcome<()> {
+    fn kernel(&mut self, json: &mut JsonStream<impl Read>, op: Option<usize>) -> ReadResult<()> {
         let place = self.trace.kernels.len();
         if place >= MAX_KERNELS {
-            return Err(CommandFailure::message(
-                IO,
-                format!("the profile has more than {MAX_KERNELS} kernels"),
-            ));
+            return Err(ReadError::message(format!("the profile has more than {MAX_KERNELS} kernels")));
         }
         let (mut name, mut begin, mut end) = (None, None, None);
         let (mut device, mut stream, mut grid, mut block) = (None, None, None, None);
@@ -158,7 +155,7 @@ impl OperatorReader {
         Ok(())
     }
 
-    fn counter(&mut self, json: &mut JsonStream<impl Read>, kernel: usize, metric: &str) -> Outcome<()> {
+    fn counter(&mut self, json: &mut JsonStream<impl Read>, kernel: usize, metric: &str) -> ReadResult<()> {
         let value = json.scalar()?.and_then(|text| text.parse().ok()).filter(|value: &f64| value.is_finite());
         let unit = if metric.contains("bytes") || metric.contains("duration") || metric.contains("shared_mem")
         {

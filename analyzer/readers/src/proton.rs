@@ -9,10 +9,10 @@ mod paths;
 use std::io::Read;
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::input::ImportInput;
 use crate::formats::json::JsonStream;
 use crate::formats::msgpack;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::LossKind;
 
 use crate::model::{TraceDevice, TraceLosses, TraceModel};
@@ -57,13 +57,13 @@ struct ProtonReader {
 }
 
 /// Reads a profile in MessagePack.
-pub(crate) fn read_packed(input: &ImportInput) -> Outcome<TraceModel> {
+pub(crate) fn read_packed(input: &ImportInput) -> ReadResult<TraceModel> {
     let text = msgpack::to_json(input)?;
     read(&mut JsonStream::nested(text.as_slice(), &input.path, MAX_LEVELS))
 }
 
 /// Reads a profile. A node has two levels of JSON.
-pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
     let mut reading = ProtonReader::default();
     json.document(|json| reading.roots(json))?;
     let is_sampled = |node: &ScopeNode| node.metrics.iter().any(|(name, _)| &**name == "num_samples");
@@ -81,20 +81,20 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
         ("has no kernels", "stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`")
     };
     let message = format!("`{}` {what}", json.path().display());
-    Err(CommandFailure::message(IO, message).hint(hint.to_owned()))
+    Err(ReadError::message(message).hint(hint.to_owned()))
 }
 
 impl ProtonReader {
-    fn roots(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn roots(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         if json.is_array()? { json.array(|json| self.node(json, None)) } else { self.node(json, None) }
     }
 
     /// Reads a node and those below it. The file's GPUs stand where a root does.
-    fn node(&mut self, json: &mut JsonStream<impl Read>, parent: Option<usize>) -> Outcome<()> {
+    fn node(&mut self, json: &mut JsonStream<impl Read>, parent: Option<usize>) -> ReadResult<()> {
         let place = self.nodes.len();
         if place >= MAX_NODES {
             let message = format!("the profile has more than {MAX_NODES} nodes");
-            return Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()));
+            return Err(ReadError::message(message).hint("profile fewer steps".to_owned()));
         }
         self.nodes.push(ScopeNode { parent, ..ScopeNode::default() });
         json.object(|json, key| match key {
@@ -106,12 +106,12 @@ impl ProtonReader {
         })
     }
 
-    fn unknown(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
+    fn unknown(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
         self.losses.add(LossKind::Source, "keys of the imported file that are not read", Some(key));
         json.skip()
     }
 
-    fn frame(&mut self, json: &mut JsonStream<impl Read>, place: usize) -> Outcome<()> {
+    fn frame(&mut self, json: &mut JsonStream<impl Read>, place: usize) -> ReadResult<()> {
         json.object(|json, key| match key {
             "name" => {
                 let name = json.scalar()?.unwrap_or_default();
@@ -129,7 +129,7 @@ impl ProtonReader {
         }
     }
 
-    fn metric(&mut self, json: &mut JsonStream<impl Read>, place: usize, metric: &str) -> Outcome<()> {
+    fn metric(&mut self, json: &mut JsonStream<impl Read>, place: usize, metric: &str) -> ReadResult<()> {
         if json.is_array()? {
             self.losses.add(LossKind::Source, "metrics with several values", Some(metric));
             return json.skip();
@@ -172,7 +172,7 @@ impl ProtonReader {
         Ok(())
     }
 
-    fn number(&mut self, json: &mut JsonStream<impl Read>, place: usize, metric: &str) -> Outcome<()> {
+    fn number(&mut self, json: &mut JsonStream<impl Read>, place: usize, metric: &str) -> ReadResult<()> {
         let value = json.scalar()?.and_then(|text| text.parse().ok()).filter(|value: &f64| value.is_finite());
         match value {
             Some(value) => self.change(place, |node| node.metrics.push((metric.into(), value))),
@@ -181,7 +181,7 @@ impl ProtonReader {
         Ok(())
     }
 
-    fn device(&mut self, json: &mut JsonStream<impl Read>, ordinal: &str) -> Outcome<()> {
+    fn device(&mut self, json: &mut JsonStream<impl Read>, ordinal: &str) -> ReadResult<()> {
         let mut device = TraceDevice { ordinal: ordinal.parse().unwrap_or(-1), ..TraceDevice::default() };
         let small = |value: Option<i64>| value.and_then(|value| i32::try_from(value).ok()).unwrap_or(0);
         json.object(|json, key| {

@@ -15,9 +15,9 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read};
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::input::ImportInput;
 use crate::formats::proto::{ProtoReader, ProtoValue};
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use self::block::{BlockHeader, MessageStream};
@@ -47,11 +47,11 @@ struct NcuReportReader {
 }
 
 /// Reads a report.
-pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     parse(BufReader::new(input.open()?)).map_err(|reason| {
         let message =
             format!("`{}` is not a complete report of Nsight Compute: {reason}", input.path.display());
-        CommandFailure::message(IO, message)
+        ReadError::message(message)
             .hint("ncu may not have finished it: open it with `ncu --import`".to_owned())
     })
 }

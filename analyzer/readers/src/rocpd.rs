@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
 
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use crate::error::{ReadError, ReadResult};
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, OpKind};
 
 use crate::join::{join_ops, join_steps};
@@ -57,7 +57,7 @@ struct RocpdProcess {
 }
 
 /// Reads a database. None if it is not one of rocprofv3.
-pub(crate) fn read(database: &OpenDatabase, path: &Path) -> Outcome<Option<TraceModel>> {
+pub(crate) fn read(database: &OpenDatabase, path: &Path) -> ReadResult<Option<TraceModel>> {
     let tables = database.tables(DISPATCHES)?;
     if tables.is_empty() {
         return Ok(None);
@@ -74,7 +74,7 @@ pub(crate) fn read(database: &OpenDatabase, path: &Path) -> Outcome<Option<Trace
             "`{}` is a database of rocprofv3 (rocpd) without kernels, copies and markers",
             path.display()
         );
-        return Err(CommandFailure::message(IO, message)
+        return Err(ReadError::message(message)
             .hint("trace them with `rocprofv3 --kernel-trace --memory-copy-trace`".to_owned()));
     }
     Ok(Some(reader.finish()))
@@ -82,11 +82,17 @@ pub(crate) fn read(database: &OpenDatabase, path: &Path) -> Outcome<Option<Trace
 
 impl RocpdReader<'_> {
     /// Visits the rows of a table of a process.
-    fn rows(&self, table: &str, suffix: &str, columns: &[&str], visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
+    fn rows(
+        &self,
+        table: &str,
+        suffix: &str,
+        columns: &[&str],
+        visit: impl FnMut(&SqlRow),
+    ) -> ReadResult<bool> {
         self.database.rows(&format!("rocpd_{table}{suffix}"), columns, visit)
     }
 
-    fn process(&mut self, suffix: &str) -> Outcome<()> {
+    fn process(&mut self, suffix: &str) -> ReadResult<()> {
         let place = self.trace.processes.len();
         let mut number = 0;
         self.rows("info_process", suffix, &["pid"], |row| number = row.number(0).unwrap_or(number))?;
@@ -110,7 +116,7 @@ impl RocpdReader<'_> {
         self.left(&process)
     }
 
-    fn names(&self, process: &mut RocpdProcess) -> Outcome<()> {
+    fn names(&self, process: &mut RocpdProcess) -> ReadResult<()> {
         let suffix = process.suffix.clone();
         self.rows("string", &suffix, &["id", "string"], |row| {
             if let Some((id, text)) = row.integer(0).zip(row.text(1)) {
@@ -132,7 +138,7 @@ impl RocpdReader<'_> {
     }
 
     /// GPUs, in the order of the tool's numbers.
-    fn agents(&mut self, process: &mut RocpdProcess) -> Outcome<()> {
+    fn agents(&mut self, process: &mut RocpdProcess) -> ReadResult<()> {
         let mut gpus = BTreeMap::new();
         self.rows(
             "info_agent",
@@ -155,7 +161,7 @@ impl RocpdReader<'_> {
     }
 
     /// Calls of libraries by their stack, waits, and markers of the program.
-    fn regions(&mut self, process: &mut RocpdProcess) -> Outcome<()> {
+    fn regions(&mut self, process: &mut RocpdProcess) -> ReadResult<()> {
         let suffix = process.suffix.clone();
         let mut trace = std::mem::take(&mut self.trace);
         let columns = ["start", "end", "tid", "name_id", "event_id", "extdata"];
@@ -189,7 +195,7 @@ impl RocpdReader<'_> {
         result.map(drop)
     }
 
-    fn kernels(&mut self, process: &mut RocpdProcess) -> Outcome<()> {
+    fn kernels(&mut self, process: &mut RocpdProcess) -> ReadResult<()> {
         let suffix = process.suffix.clone();
         let mut trace = std::mem::take(&mut self.trace);
         let columns = [
@@ -241,7 +247,7 @@ impl RocpdReader<'_> {
         result.map(drop)
     }
 
-    fn copies(&mut self, process: &RocpdProcess) -> Outcome<()> {
+    fn copies(&mut self, process: &RocpdProcess) -> ReadResult<()> {
         let mut trace = std::mem::take(&mut self.trace);
         let columns =
             ["start", "end", "dst_agent_id", "src_agent_id", "stream_id", "size", "event_id", "name_id"];
@@ -280,7 +286,7 @@ impl RocpdReader<'_> {
     }
 
     /// Counters of kernels: a counter has a value for each part of the GPU.
-    fn counters(&mut self, process: &RocpdProcess) -> Outcome<()> {
+    fn counters(&mut self, process: &RocpdProcess) -> ReadResult<()> {
         let mut names: HashMap<i64, (Rc<str>, String)> = HashMap::new();
         self.rows("info_pmc", &process.suffix, &["id", "name", "units"], |row| {
             if let Some((id, name)) = row.integer(0).zip(row.text(1)) {
@@ -308,7 +314,7 @@ impl RocpdReader<'_> {
     }
 
     /// Counts what no table holds.
-    fn left(&mut self, process: &RocpdProcess) -> Outcome<()> {
+    fn left(&mut self, process: &RocpdProcess) -> ReadResult<()> {
         for (table, kind, reason) in [
             ("sample", LossKind::Sample, "samples in time"),
             ("memory_allocate", LossKind::Source, "allocations of the driver"),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
 
 use crate::join::join_ops;
@@ -66,7 +66,7 @@ struct KernelCounters {
 }
 
 /// Reads a profile.
-pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
     let mut reading = RocprofReader::default();
     json.document(|json| {
         json.object(|json, key| match key {
@@ -75,23 +75,20 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
         })
     })?;
     if reading.dispatches.is_empty() && reading.copies.is_empty() && reading.collections.is_empty() {
-        return Err(CommandFailure::message(
-            IO,
-            format!("`{}` has no kernels and no copies", json.path().display()),
-        )
-        .hint("trace them with `rocprofv3 --kernel-trace --output-format json`".to_owned()));
+        return Err(ReadError::message(format!("`{}` has no kernels and no copies", json.path().display()))
+            .hint("trace them with `rocprofv3 --kernel-trace --output-format json`".to_owned()));
     }
     Ok(reading.finish())
 }
 
 impl RocprofReader {
-    fn unknown(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
+    fn unknown(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
         self.trace.losses.add(LossKind::Source, "keys of the imported file that are not read", Some(key));
         json.skip()
     }
 
     /// One process. Its environment and command are not read.
-    fn process(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn process(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         let place = self.numbers.len();
         self.numbers.push(0);
         json.object(|json, key| match key {
@@ -116,7 +113,7 @@ impl RocprofReader {
         })
     }
 
-    fn agent(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn agent(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         let (mut handle, mut kind) = (None, None);
         let mut device = TraceDevice::default();
         let mut architecture = String::new();
@@ -143,7 +140,7 @@ impl RocprofReader {
         Ok(())
     }
 
-    fn symbol(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn symbol(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         let (mut number, mut registers) = (None, None);
         let (mut formatted, mut mangled) = (String::new(), String::new());
         json.object(|json, key| {
@@ -162,7 +159,7 @@ impl RocprofReader {
     }
 
     /// The name of a counter.
-    fn counter(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+    fn counter(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
         let (mut handle, mut name) = (None, None);
         json.object(|json, key| {
             match key {
@@ -177,7 +174,7 @@ impl RocprofReader {
     }
 
     /// A kernel that ran alone, with its counters.
-    fn collection(&mut self, json: &mut JsonStream<impl Read>, process: usize) -> Outcome<()> {
+    fn collection(&mut self, json: &mut JsonStream<impl Read>, process: usize) -> ReadResult<()> {
         self.check_bound()?;
         let mut collection =
             KernelCounters { process, record: RocprofRecord::default(), values: BTreeMap::new() };
@@ -205,17 +202,17 @@ impl RocprofReader {
         Ok(())
     }
 
-    fn check_bound(&self) -> Outcome<()> {
+    fn check_bound(&self) -> ReadResult<()> {
         let records = self.dispatches.len() + self.copies.len() + self.calls.len() + self.collections.len();
         if records < MAX_RECORDS {
             return Ok(());
         }
         let message = format!("the profile has more than {MAX_RECORDS} records");
-        Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()))
+        Err(ReadError::message(message).hint("profile fewer steps".to_owned()))
     }
 
     /// Records of one kind.
-    fn records(&mut self, json: &mut JsonStream<impl Read>, kind: &str, process: usize) -> Outcome<()> {
+    fn records(&mut self, json: &mut JsonStream<impl Read>, kind: &str, process: usize) -> ReadResult<()> {
         if !matches!(kind, "kernel_dispatch" | "memory_copy" | "hip_api" | "hip_runtime_api") {
             return self.lost(json, kind);
         }
@@ -232,7 +229,7 @@ impl RocprofReader {
     }
 
     /// Counts records that are not read.
-    fn lost(&mut self, json: &mut JsonStream<impl Read>, kind: &str) -> Outcome<()> {
+    fn lost(&mut self, json: &mut JsonStream<impl Read>, kind: &str) -> ReadResult<()> {
         let mut count = 0;
         json.array(|json| {
             count += 1;
@@ -350,13 +347,13 @@ impl RocprofReader {
 }
 
 impl RocprofRecord {
-    fn read(json: &mut JsonStream<impl Read>) -> Outcome<Self> {
+    fn read(json: &mut JsonStream<impl Read>) -> ReadResult<Self> {
         let mut record = Self::default();
         json.object(|json, key| record.field(json, key))?;
         Ok(record)
     }
 
-    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
+    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
         match key {
             "operation" => self.operation = json.integer()?,
             "thread_id" => self.thread = json.integer()?,
@@ -407,7 +404,7 @@ fn small(value: Option<i64>) -> i32 {
 }
 
 /// An integer in an object.
-fn member(json: &mut JsonStream<impl Read>, name: &str) -> Outcome<Option<i64>> {
+fn member(json: &mut JsonStream<impl Read>, name: &str) -> ReadResult<Option<i64>> {
     let mut found = None;
     json.object(|json, key| {
         if key != name {
@@ -420,7 +417,7 @@ fn member(json: &mut JsonStream<impl Read>, name: &str) -> Outcome<Option<i64>> 
 }
 
 /// The sizes x, y and z of an object. None if one is not positive.
-fn extent(json: &mut JsonStream<impl Read>) -> Outcome<Option<[u32; 3]>> {
+fn extent(json: &mut JsonStream<impl Read>) -> ReadResult<Option<[u32; 3]>> {
     let mut sizes = BTreeMap::new();
     json.object(|json, key| {
         let size = json.integer()?.and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);

@@ -4,9 +4,9 @@ mod segments;
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::input::ImportInput;
 use crate::formats::pickle::{PickleObjects, PickleValue};
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
 use self::segments::LiveSegments;
@@ -32,9 +32,9 @@ struct SnapshotReader<'a> {
 }
 
 /// Reads a snapshot.
-pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let refused = |reason: String| {
-        CommandFailure::message(IO, format!("`{}` is not a memory snapshot: {reason}", input.path.display()))
+        ReadError::message(format!("`{}` is not a memory snapshot: {reason}", input.path.display()))
             .hint("PyTorch writes them with `torch.cuda.memory._dump_snapshot`".to_owned())
     };
     let (pickle, root) = PickleObjects::read(std::io::BufReader::new(input.open()?)).map_err(refused)?;

@@ -17,9 +17,9 @@ use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::input::ImportInput;
 use crate::formats::proto::{ProtoReader, ProtoValue};
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use self::plane::{PlaneEvents, StatValue, TracePlane};
@@ -73,10 +73,10 @@ struct SpaceReader {
 }
 
 /// Reads a trace. What is damaged in it is a loss with its position.
-pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let mut bytes = Vec::new();
     let result = input.open()?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
-    let wrong = |message: String, hint: &str| Err(CommandFailure::message(IO, message).hint(hint.to_owned()));
+    let wrong = |message: String, hint: &str| Err(ReadError::message(message).hint(hint.to_owned()));
     let path = input.path.display();
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return wrong(format!("`{path}` has more than 2 GiB"), "profile fewer steps");

@@ -14,6 +14,7 @@ mod labels;
 mod memory;
 mod merge;
 mod message;
+mod own_profiler;
 mod passes;
 mod prepared;
 mod probe;

@@ -20,6 +20,7 @@ use crate::folder::RecordingFolder;
 use crate::hot;
 use crate::injection::InjectionSetup;
 use crate::message::{self, MessagePrinter};
+use crate::own_profiler;
 use crate::process_tree::EscapedProcess;
 use crate::process_watch::ProcessWatch;
 use crate::record::code_of_all;
@@ -70,7 +71,14 @@ impl PassRunner<'_> {
             }
             let end = pass.end;
             recording.passes.push(pass.described);
-            ends.push(end);
+            if self.failed_by_us(instrument, &ends, end) {
+                message::warning(format_args!(
+                    "the accesses run ended with {}: the program's own profiler cannot run in it",
+                    end.words()
+                ));
+            } else {
+                ends.push(end);
+            }
             self.folder.describe(recording).map_err(|error| {
                 RecorderFailure::not_written(error).with_code(exit::after(code_of_all(&ends)))
             })?;
@@ -156,6 +164,15 @@ impl PassRunner<'_> {
         let what = rest.iter().map(word).collect::<Vec<_>>().join(" and ");
         message::warning(format_args!("{what} are not recorded: the program is not run again, as {reason}"));
         false
+    }
+
+    /// True if a program that has a profiler of its own failed where that found no GPU, and nowhere before.
+    fn failed_by_us(&self, instrument: PassInstrument, before: &[RunEnd], end: RunEnd) -> bool {
+        let is_first_failure = !before.is_empty() && before.iter().all(|end| end.status.success());
+        instrument == PassInstrument::Accesses
+            && is_first_failure
+            && !end.status.success()
+            && own_profiler::is_likely(&self.options.program)
     }
 
     /// Limits the accesses pass to the kernels that the sampling pass found hot, if requested.

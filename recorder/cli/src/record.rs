@@ -16,7 +16,7 @@ use crate::folder::RecordingFolder;
 use crate::injection::InjectionSetup;
 use crate::message::{self, MessagePrinter};
 use crate::passes::{PassRunner, now_ns};
-use crate::{bundles, finishing, folder, labels, prepared};
+use crate::{bundles, finishing, folder, labels, own_profiler, prepared};
 
 /// Below this even a small recording may fill the disk.
 pub(crate) const LITTLE_DISK: u64 = 1 << 30;
@@ -49,10 +49,11 @@ pub(crate) fn record(options: &RecordOptions) -> Result<ExitCode, RecorderFailur
         ));
     }
     let mut recording = describe(options);
+    let instruments = instruments(options);
     let ends = folder
         .describe(&recording)
         .map_err(RecorderFailure::before)
-        .and_then(|()| run(&passes, &mut recording));
+        .and_then(|()| run(&passes, &instruments, &mut recording));
     let ends = match ends {
         Ok(ends) => ends,
         Err(failure) => {
@@ -61,7 +62,6 @@ pub(crate) fn record(options: &RecordOptions) -> Result<ExitCode, RecorderFailur
         }
     };
     let program_code = code_of_all(&ends);
-    let instruments = instruments(options);
     if instruments.iter().all(|&instrument| folder.processes(instrument) == 0) {
         folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
         return Ok(ExitCode::from(program_code));
@@ -92,14 +92,17 @@ pub(crate) fn record(options: &RecordOptions) -> Result<ExitCode, RecorderFailur
 }
 
 /// Runs the program. Without the recorder's library it runs all the same.
-fn run(passes: &PassRunner, recording: &mut RecordingFile) -> Result<Vec<RunEnd>, RecorderFailure> {
+fn run(
+    passes: &PassRunner,
+    instruments: &[PassInstrument],
+    recording: &mut RecordingFile,
+) -> Result<Vec<RunEnd>, RecorderFailure> {
     if let Some(other) = std::env::var_os("CUDA_INJECTION64_PATH") {
         message::warning(format_args!(
             "CUDA_INJECTION64_PATH was `{}` and is replaced",
             other.to_string_lossy()
         ));
     }
-    let instruments = instruments(passes.options);
     let library = passes.options.method.library.as_deref();
     let mut injection = match InjectionSetup::prepare(config(passes.options, passes.folder), library) {
         Ok(injection) => injection,
@@ -108,7 +111,7 @@ fn run(passes: &PassRunner, recording: &mut RecordingFile) -> Result<Vec<RunEnd>
             return Ok(vec![passes.unrecorded()?]);
         }
     };
-    let ends = passes.recorded(&instruments, &mut injection, recording)?;
+    let ends = passes.recorded(instruments, &mut injection, recording)?;
     let recorded = |&&instrument: &&PassInstrument| passes.folder.processes(instrument) == 0;
     if instruments.iter().filter(recorded).count() == instruments.len() {
         message::warning(
@@ -157,6 +160,8 @@ fn instruments(options: &RecordOptions) -> Vec<PassInstrument> {
         return vec![PassInstrument::PcSamples];
     }
     let samples_first = options.volume.replay.is_some_and(|replay| replay.share_percent.is_some());
+    // Only the first run's output is shown: in it, the program's own profiler must work.
+    let accesses_later = own_profiler::is_likely(&options.program);
     let wanted = |side| options.only.is_empty() || options.only.contains(&side);
     let (accesses, timeline, samples) = (
         (ProbeSide::Accesses, PassInstrument::Accesses),
@@ -164,8 +169,11 @@ fn instruments(options: &RecordOptions) -> Vec<PassInstrument> {
         (ProbeSide::Samples, PassInstrument::PcSamples),
     );
     // Times come before samples: the period of a long kernel follows its duration.
-    let mut passes =
-        if samples_first { vec![timeline, samples, accesses] } else { vec![accesses, timeline, samples] };
+    let mut passes = match (samples_first, accesses_later) {
+        (true, _) => vec![timeline, samples, accesses],
+        (false, true) => vec![timeline, accesses, samples],
+        (false, false) => vec![accesses, timeline, samples],
+    };
     // Continuous sampling measures times too, unless only one side is wanted.
     if options.method.sampling() == args::SamplingArg::Continuous && options.only.is_empty() {
         passes.retain(|pass| *pass != timeline);

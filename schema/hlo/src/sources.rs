@@ -192,7 +192,9 @@ impl CompiledModule<'_> {
 /// The keys in the path of a parameter but the last: from the first name on, because numbers before it choose a part of
 /// the training state.
 fn parameter_keys(path: &str) -> Vec<&str> {
-    let keys = path.split('[').skip(1).map(|key| key.trim_end_matches(']').trim_matches('\''));
+    // Attributes follow a key, as in `opt_state[0].mu['Block_0']['kernel']`.
+    let keys = path.split('[').skip(1).filter_map(|part| part.split(']').next());
+    let keys = keys.map(|key| key.trim_matches('\''));
     let mut keys: Vec<&str> = keys.skip_while(|key| key.bytes().all(|byte| byte.is_ascii_digit())).collect();
     keys.pop();
     keys
@@ -287,6 +289,7 @@ mod tests {
     #[test]
     fn the_layer_of_a_parameter_is_its_path_without_the_last_key() {
         assert_eq!(parameter_keys("state[0]['layers'][2]['up']['kernel']"), ["layers", "2", "up"]);
+        assert_eq!(parameter_keys("opt_state[0].mu['up'].value['kernel'].value"), ["up"]);
         assert_eq!(parameter_keys("params['kernel']"), [""; 0]);
         assert_eq!(parameter_keys("x"), [""; 0]);
     }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::rc::Rc;
 
+use crate::error::ReadResult;
 use crate::formats::decimal::integer;
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::Outcome;
 use stallmap_schema::word::{AccessKind, Space};
 
 use super::instruction::TracedInstruction;
@@ -62,13 +62,13 @@ pub(super) struct WarpRecord {
 
 impl TraceLine {
     /// Reads a line.
-    pub(super) fn read(json: &mut JsonStream<impl Read>) -> Outcome<Self> {
+    pub(super) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<Self> {
         let mut line = Self::default();
         json.object(|json, key| line.field(json, key))?;
         Ok(line)
     }
 
-    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
+    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
         match key {
             "type" => self.kind = json.scalar()?.unwrap_or_default(),
             "mangled_name" => self.kernel.name = json.scalar()?.map(Into::into),
@@ -98,7 +98,7 @@ impl TraceLine {
 }
 
 impl TracedKernel {
-    fn instruction(&mut self, json: &mut JsonStream<impl Read>, opcode: &str) -> Outcome<()> {
+    fn instruction(&mut self, json: &mut JsonStream<impl Read>, opcode: &str) -> ReadResult<()> {
         let mut sass = None;
         json.object(|json, key| {
             if key == "sass" {
@@ -120,7 +120,7 @@ impl WarpRecord {
         json: &mut JsonStream<impl Read>,
         key: &str,
         unknown: &mut Vec<String>,
-    ) -> Outcome<()> {
+    ) -> ReadResult<()> {
         match key {
             "grid_launch_id" => self.launch = json.integer()?,
             "cta" => {

@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::error::{ReadError, ReadResult};
 use flate2::read::MultiGzDecoder;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 
 use self::lines::CsvReader;
 use self::utf16::Utf16Reader;
@@ -64,8 +64,8 @@ pub struct ImportInput {
 
 impl ImportInput {
     /// Reads a file once, for its hash and its form.
-    pub fn from_path(path: &Path) -> Outcome<Self> {
-        let wrong = |error: io::Error| CommandFailure::io(error, format!("read `{}`", path.display()));
+    pub fn from_path(path: &Path) -> ReadResult<Self> {
+        let wrong = |error: io::Error| ReadError::io(error, format!("read `{}`", path.display()));
         let mut hasher = blake3::Hasher::new();
         if path.is_dir() {
             let bytes = read_folder(path, &mut hasher).map_err(wrong)?;
@@ -78,12 +78,12 @@ impl ImportInput {
     }
 
     /// The unpacked bytes, bounded.
-    pub fn open(&self) -> Outcome<impl Read + use<>> {
+    pub fn open(&self) -> ReadResult<impl Read + use<>> {
         unpacked(&self.path)
     }
 
     /// The unpacked bytes of a text with bounded records: a parser holds one in memory.
-    pub fn open_records(&self) -> Outcome<impl Read + use<>> {
+    pub fn open_records(&self) -> ReadResult<impl Read + use<>> {
         Ok(CsvReader::new(self.open()?))
     }
 }
@@ -103,8 +103,8 @@ fn read_folder(path: &Path, hasher: &mut blake3::Hasher) -> io::Result<u64> {
 }
 
 /// The bytes of a file, unpacked by its first bytes: of an archive, the only file in it.
-fn unpacked(path: &Path) -> Outcome<Box<dyn Read>> {
-    let wrong = |error: io::Error| CommandFailure::io(error, format!("read `{}`", path.display()));
+fn unpacked(path: &Path) -> ReadResult<Box<dyn Read>> {
+    let wrong = |error: io::Error| ReadError::io(error, format!("read `{}`", path.display()));
     let mut reader: Box<dyn Read> = match archive::zip(path)? {
         Some(member) => member,
         None => Box::new(BufReader::new(File::open(path).map_err(wrong)?)),
@@ -129,7 +129,7 @@ fn unpacked(path: &Path) -> Outcome<Box<dyn Read>> {
         };
     }
     let message = format!("`{}` is packed more than {MAX_PACKINGS} times", path.display());
-    Err(CommandFailure::message(IO, message).hint("unpack it first".to_owned()))
+    Err(ReadError::message(message).hint("unpack it first".to_owned()))
 }
 
 /// The outermost packing of bytes.
@@ -178,13 +178,13 @@ fn head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// The form of a file, by the bytes that decide it.
-fn form(path: &Path, head: &[u8]) -> Outcome<FileForm> {
+fn form(path: &Path, head: &[u8]) -> ReadResult<FileForm> {
     if let Some(form) = known_form(head) {
         return Ok(form);
     }
     let (reason, hint) = magic::unread(head)
         .unwrap_or(("is not a recording that stallmap knows", "docs/src/guide/import.md lists them"));
-    Err(CommandFailure::message(IO, format!("`{}` {reason}", path.display())).hint(hint.to_owned()))
+    Err(ReadError::message(format!("`{}` {reason}", path.display())).hint(hint.to_owned()))
 }
 
 /// The form of bytes. None if no tool that stallmap knows begins a file with them.

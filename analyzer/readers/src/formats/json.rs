@@ -12,7 +12,7 @@ mod text;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use crate::error::{ReadError, ReadResult};
 
 use self::bytes::{ByteStream, LOOK_AHEAD_BYTES, is_space};
 pub use self::damage::JsonDamage;
@@ -85,18 +85,15 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// The failure of JSON that ends before its end.
-    pub fn failure(&self) -> Option<CommandFailure> {
+    pub fn failure(&self) -> Option<ReadError> {
         let (position, reason) = self.broken.as_ref()?;
         let path = self.path.display();
         let message = format!("`{path}` is not complete JSON: {reason} at byte {position}");
-        Some(
-            CommandFailure::message(IO, message)
-                .hint("the tool may not have finished it: write it again".to_owned()),
-        )
+        Some(ReadError::message(message).hint("the tool may not have finished it: write it again".to_owned()))
     }
 
     /// The first of some keys of the outermost object, or of the first object of an outermost array.
-    pub fn first_key(&mut self, known: &[&str]) -> Outcome<Option<String>> {
+    pub fn first_key(&mut self, known: &[&str]) -> ReadResult<Option<String>> {
         if self.kind()? == JsonKind::Array {
             self.open()?;
             if !self.has_element(true)? {
@@ -119,17 +116,17 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// True if the next value is an array.
-    pub fn is_array(&mut self) -> Outcome<bool> {
+    pub fn is_array(&mut self) -> ReadResult<bool> {
         Ok(self.kind()? == JsonKind::Array)
     }
 
     /// True if the next value is an object.
-    pub fn is_object(&mut self) -> Outcome<bool> {
+    pub fn is_object(&mut self) -> ReadResult<bool> {
         Ok(self.kind()? == JsonKind::Object)
     }
 
     /// Visits the members of an object. The visitor reads or skips each value. Any other value is skipped.
-    pub fn object(&mut self, mut visit: impl FnMut(&mut Self, &str) -> Outcome<()>) -> Outcome<()> {
+    pub fn object(&mut self, mut visit: impl FnMut(&mut Self, &str) -> ReadResult<()>) -> ReadResult<()> {
         if self.kind()? != JsonKind::Object {
             return self.skip();
         }
@@ -143,7 +140,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// Visits the elements of an array. Any other value is skipped.
-    pub fn array(&mut self, mut visit: impl FnMut(&mut Self) -> Outcome<()>) -> Outcome<()> {
+    pub fn array(&mut self, mut visit: impl FnMut(&mut Self) -> ReadResult<()>) -> ReadResult<()> {
         if self.kind()? != JsonKind::Array {
             return self.skip();
         }
@@ -157,7 +154,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// A text, a number as it is written, or a truth value. None for null, arrays and objects.
-    pub fn scalar(&mut self) -> Outcome<Option<String>> {
+    pub fn scalar(&mut self) -> ReadResult<Option<String>> {
         match self.kind()? {
             JsonKind::Text => self.string().map(Some),
             JsonKind::Word => self.word(),
@@ -166,17 +163,17 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// A text. None for everything else, which is skipped.
-    pub fn text(&mut self) -> Outcome<Option<String>> {
+    pub fn text(&mut self) -> ReadResult<Option<String>> {
         if self.kind()? == JsonKind::Text { self.scalar() } else { self.skip().map(|()| None) }
     }
 
     /// An integer. None for everything else.
-    pub fn integer(&mut self) -> Outcome<Option<i64>> {
+    pub fn integer(&mut self) -> ReadResult<Option<i64>> {
         Ok(self.scalar()?.and_then(|text| integer(&text)))
     }
 
     /// The integers of an array. Other elements are left out.
-    pub fn integers(&mut self) -> Outcome<Vec<i64>> {
+    pub fn integers(&mut self) -> ReadResult<Vec<i64>> {
         let mut values = Vec::new();
         self.array(|json| {
             values.extend(json.integer()?);
@@ -186,14 +183,14 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// Three positive sizes. None for everything else.
-    pub fn extent(&mut self) -> Outcome<Option<[u32; 3]>> {
+    pub fn extent(&mut self) -> ReadResult<Option<[u32; 3]>> {
         let sizes = self.integers()?.into_iter().map(u32::try_from).collect::<Result<Vec<u32>, _>>();
         let sizes = sizes.ok().and_then(|sizes| <[u32; 3]>::try_from(sizes).ok());
         Ok(sizes.filter(|sizes| sizes.iter().all(|size| *size > 0)))
     }
 
     /// The end of the document: nothing but spaces is left. Returns its damages.
-    pub fn end(mut self) -> Outcome<JsonDamage> {
+    pub fn end(mut self) -> ReadResult<JsonDamage> {
         self.spaces()?;
         if self.peek()?.is_some() {
             return Err(self.break_off("there is more behind its end"));
@@ -202,7 +199,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// Skips a value.
-    pub fn skip(&mut self) -> Outcome<()> {
+    pub fn skip(&mut self) -> ReadResult<()> {
         match self.kind()? {
             JsonKind::Object => self.object(|json, _| json.skip()),
             JsonKind::Array => self.array(Self::skip),
@@ -211,7 +208,7 @@ impl<R: Read> JsonStream<R> {
         }
     }
 
-    fn kind(&mut self) -> Outcome<JsonKind> {
+    fn kind(&mut self) -> ReadResult<JsonKind> {
         self.spaces()?;
         match self.peek()? {
             Some(b'{') => Ok(JsonKind::Object),
@@ -223,7 +220,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// Enters an object or an array.
-    fn open(&mut self) -> Outcome<()> {
+    fn open(&mut self) -> ReadResult<()> {
         self.bytes.skip(1);
         self.level += 1;
         if self.level > self.levels {
@@ -233,13 +230,13 @@ impl<R: Read> JsonStream<R> {
                 self.levels,
                 self.bytes.position()
             );
-            return Err(CommandFailure::message(IO, message));
+            return Err(ReadError::message(message));
         }
         Ok(())
     }
 
     /// Reads the name of the next member, into the memory of the last one. False at the end of the object.
-    fn name(&mut self, name: &mut String, is_first: bool) -> Outcome<bool> {
+    fn name(&mut self, name: &mut String, is_first: bool) -> ReadResult<bool> {
         if !self.has_next(b'}', is_first)? {
             return Ok(false);
         }
@@ -259,12 +256,12 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// True in front of another element. Leaves the array at its end.
-    fn has_element(&mut self, is_first: bool) -> Outcome<bool> {
+    fn has_element(&mut self, is_first: bool) -> ReadResult<bool> {
         self.has_next(b']', is_first)
     }
 
     /// True behind a comma. A comma without a value is a damage.
-    fn has_next(&mut self, end: u8, is_first: bool) -> Outcome<bool> {
+    fn has_next(&mut self, end: u8, is_first: bool) -> ReadResult<bool> {
         let mut commas = 0;
         loop {
             self.spaces()?;
@@ -291,14 +288,14 @@ impl<R: Read> JsonStream<R> {
         }
     }
 
-    fn string(&mut self) -> Outcome<String> {
+    fn string(&mut self) -> ReadResult<String> {
         let position = self.bytes.position();
         self.raw(JsonRole::Value)?;
         Ok(text::text(&self.raw, &mut self.damage, position).into_owned())
     }
 
     /// Reads the bytes between quotes. A quote that nothing of JSON follows belongs to the text.
-    fn raw(&mut self, role: JsonRole) -> Outcome<()> {
+    fn raw(&mut self, role: JsonRole) -> ReadResult<()> {
         let position = self.bytes.position();
         self.bytes.skip(1);
         self.raw.clear();
@@ -310,7 +307,7 @@ impl<R: Read> JsonStream<R> {
             if self.raw.len() > MAX_TEXT_BYTES {
                 let message =
                     format!("`{}`: a text has more than 1 MiB at byte {position}", self.path.display());
-                return Err(CommandFailure::message(IO, message));
+                return Err(ReadError::message(message));
             }
             match self.take()? {
                 Some(b'\\') => {
@@ -331,7 +328,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// True if the character behind a quote can stand behind a text.
-    fn is_end_of_text(&mut self, role: JsonRole) -> Outcome<bool> {
+    fn is_end_of_text(&mut self, role: JsonRole) -> ReadResult<bool> {
         if role == JsonRole::Name {
             return Ok(true);
         }
@@ -345,7 +342,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// A number as it is written, or a truth value. Null is none, and so are words that JSON lacks.
-    fn word(&mut self) -> Outcome<Option<String>> {
+    fn word(&mut self) -> ReadResult<Option<String>> {
         let position = self.bytes.position();
         let seen = self.bytes.ahead(LOOK_AHEAD_BYTES).map_err(|error| unreadable(&self.path, error))?;
         let length = seen.iter().take_while(|byte| is_word(**byte)).count();
@@ -365,20 +362,20 @@ impl<R: Read> JsonStream<R> {
         }
     }
 
-    fn spaces(&mut self) -> Outcome<()> {
+    fn spaces(&mut self) -> ReadResult<()> {
         self.bytes.skip_spaces().map_err(|error| unreadable(&self.path, error))
     }
 
-    fn peek(&mut self) -> Outcome<Option<u8>> {
+    fn peek(&mut self) -> ReadResult<Option<u8>> {
         self.bytes.peek().map_err(|error| unreadable(&self.path, error))
     }
 
-    fn take(&mut self) -> Outcome<Option<u8>> {
+    fn take(&mut self) -> ReadResult<Option<u8>> {
         self.bytes.take().map_err(|error| unreadable(&self.path, error))
     }
 
     /// Notes that the JSON ends here.
-    fn break_off(&mut self, reason: &str) -> CommandFailure {
+    fn break_off(&mut self, reason: &str) -> ReadError {
         let position = self.bytes.position();
         let is_end = matches!(self.bytes.ahead(1), Ok([]));
         let reason = match self.bytes.failure().filter(|_| is_end) {
@@ -387,7 +384,7 @@ impl<R: Read> JsonStream<R> {
             None => reason,
         };
         self.broken = Some((position, reason.to_owned()));
-        self.failure().unwrap_or_else(|| CommandFailure::message(IO, reason))
+        self.failure().unwrap_or_else(|| ReadError::message(reason))
     }
 }
 
@@ -411,8 +408,8 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
     &bytes[spaces..]
 }
 
-fn unreadable(path: &Path, error: io::Error) -> CommandFailure {
-    CommandFailure::io(error, format!("read `{}`", path.display()))
+fn unreadable(path: &Path, error: io::Error) -> ReadError {
+    ReadError::io(error, format!("read `{}`", path.display()))
 }
 
 #[cfg(test)]

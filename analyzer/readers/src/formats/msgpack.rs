@@ -2,9 +2,9 @@
 
 use std::io::{self, Read};
 
+use crate::error::{ReadError, ReadResult};
 use rmp::Marker;
 use rmp::decode::{RmpRead, read_marker};
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use struson::writer::{JsonNumberError, JsonStreamWriter, JsonWriter};
 
 use crate::formats::input::ImportInput;
@@ -39,15 +39,12 @@ enum MsgpackValue {
 /// # Errors
 ///
 /// A value that JSON lacks, one that is beyond the bounds, or the end of the file.
-pub fn to_json(input: &ImportInput) -> Outcome<Vec<u8>> {
+pub fn to_json(input: &ImportInput) -> ReadResult<Vec<u8>> {
     let mut reader = io::BufReader::new(input.open()?.take(MAX_BYTES));
     let mut text = Vec::new();
     translate(&mut reader, &mut text).map_err(|error| {
-        CommandFailure::message(
-            IO,
-            format!("`{}` is not complete MessagePack: {error}", input.path.display()),
-        )
-        .hint("the tool may not have finished it: write it again".to_owned())
+        ReadError::message(format!("`{}` is not complete MessagePack: {error}", input.path.display()))
+            .hint("the tool may not have finished it: write it again".to_owned())
     })?;
     Ok(text)
 }

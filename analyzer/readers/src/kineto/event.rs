@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io::Read;
 
+use crate::error::ReadResult;
 use crate::formats::decimal::{integer, microseconds};
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::Outcome;
 
 use super::collective::CollectiveArguments;
 use super::inputs::{self, OpInputs};
@@ -87,7 +87,7 @@ const SCALARS: [&str; 18] = [
 
 impl TraceEvent {
     /// Reads a member. False for one that no event has, which is not read.
-    pub(super) fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<bool> {
+    pub(super) fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<bool> {
         let text = |value: Option<String>| value.unwrap_or_default();
         match key {
             "ph" => self.phase = text(json.scalar()?),
@@ -113,7 +113,7 @@ impl TraceEvent {
 }
 
 impl EventArguments {
-    fn read(json: &mut JsonStream<impl Read>) -> Outcome<Self> {
+    fn read(json: &mut JsonStream<impl Read>) -> ReadResult<Self> {
         let mut found = Self::default();
         json.object(|json, key| {
             match key {

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
+use crate::error::ReadResult;
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::Outcome;
 
 use crate::model::InputValue;
 
@@ -69,7 +69,7 @@ fn is_tensor(name: &str) -> bool {
 }
 
 /// Reads shapes or strides: a list per tensor, and a list of lists per list of tensors.
-pub(super) fn extents(json: &mut JsonStream<impl Read>) -> Outcome<Vec<InputExtents>> {
+pub(super) fn extents(json: &mut JsonStream<impl Read>) -> ReadResult<Vec<InputExtents>> {
     let mut found = Vec::new();
     json.array(|json| {
         let mut own = InputExtents::new();
@@ -97,7 +97,7 @@ fn bounded(mut numbers: Vec<i64>) -> Vec<i64> {
 }
 
 /// Reads texts. Other values are empty.
-pub(super) fn texts(json: &mut JsonStream<impl Read>) -> Outcome<Vec<String>> {
+pub(super) fn texts(json: &mut JsonStream<impl Read>) -> ReadResult<Vec<String>> {
     let mut found = Vec::new();
     json.array(|json| {
         found.push(json.scalar()?.unwrap_or_default());

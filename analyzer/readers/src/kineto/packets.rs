@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read};
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::input::ImportInput;
 use crate::formats::proto::{ProtoReader, ProtoValue};
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::LossKind;
 
 use super::event::{EventArguments, TraceEvent};
@@ -54,11 +54,11 @@ struct PacketHead {
 }
 
 /// Reads a trace.
-pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     parse(BufReader::new(input.open()?)).map_err(|reason| {
         let message =
             format!("`{}` is not a complete trace of PyTorch's profiler: {reason}", input.path.display());
-        CommandFailure::message(IO, message)
+        ReadError::message(message)
             .hint("write it with `export_chrome_trace`, as `.pftrace` or as JSON".to_owned())
     })
 }

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 
 use super::MAX_ROWS;
 use super::cell::{SqlCell, SqlRow, latest};
@@ -21,7 +21,7 @@ pub(crate) struct OpenDatabase {
 
 impl OpenDatabase {
     /// Opens a file. Nothing in it runs: its schema is not trusted.
-    pub(crate) fn open(path: &Path) -> Outcome<Self> {
+    pub(crate) fn open(path: &Path) -> ReadResult<Self> {
         let wrong = |error: rusqlite::Error| failure(path, &error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(wrong)?;
@@ -37,7 +37,12 @@ impl OpenDatabase {
     }
 
     /// Visits the rows of a table, up to a damage. Columns that it lacks are null. False if there is no such table.
-    pub(crate) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
+    pub(crate) fn rows(
+        &self,
+        base: &str,
+        columns: &[&str],
+        mut visit: impl FnMut(&SqlRow),
+    ) -> ReadResult<bool> {
         let wrong = |error: rusqlite::Error| failure(&self.path, &error);
         let Some(table) = self.table(base).map_err(wrong)? else { return Ok(false) };
         let known = self.columns(&table).map_err(wrong)?;
@@ -61,7 +66,7 @@ impl OpenDatabase {
     }
 
     /// True if a table's name begins with a text.
-    pub(crate) fn has(&self, begin: &str) -> Outcome<bool> {
+    pub(crate) fn has(&self, begin: &str) -> ReadResult<bool> {
         let wrong = |error: rusqlite::Error| failure(&self.path, &error);
         let sql = "SELECT count(*) FROM sqlite_master WHERE substr(name, 1, length(?1)) = ?1";
         let count: i64 = self.connection.query_row(sql, [begin], |row| row.get(0)).map_err(wrong)?;
@@ -69,7 +74,7 @@ impl OpenDatabase {
     }
 
     /// The tables whose names begin with a text, in order.
-    pub(crate) fn tables(&self, begin: &str) -> Outcome<Vec<String>> {
+    pub(crate) fn tables(&self, begin: &str) -> ReadResult<Vec<String>> {
         let wrong = |error: rusqlite::Error| failure(&self.path, &error);
         let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' \
              AND substr(name, 1, length(?1)) = ?1 AND instr(name, '\"') = 0 ORDER BY name";
@@ -104,8 +109,8 @@ fn cell(row: &rusqlite::Row<'_>, column: usize) -> SqlCell {
 }
 
 /// The failure of a file of which nothing can be read.
-pub(super) fn failure(path: &Path, error: &impl std::fmt::Display) -> CommandFailure {
-    CommandFailure::message(IO, format!("`{}` cannot be read as SQLite: {error}", path.display()))
+pub(super) fn failure(path: &Path, error: &impl std::fmt::Display) -> ReadError {
+    ReadError::message(format!("`{}` cannot be read as SQLite: {error}", path.display()))
         .hint("unpack it, or export it again with `nsys export -t sqlite`".to_owned())
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::error::{ReadError, ReadResult};
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
@@ -11,7 +12,6 @@ use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::capture::pages;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::contained::contained;
@@ -37,7 +37,12 @@ impl TableFolder {
     }
 
     /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    pub(super) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
+    pub(super) fn rows(
+        &self,
+        base: &str,
+        columns: &[&str],
+        mut visit: impl FnMut(&SqlRow),
+    ) -> ReadResult<bool> {
         let Some(table) = latest(self.tables()?.into_iter(), base) else { return Ok(false) };
         let path = self.path.join(format!("{table}.{ENDING}"));
         let wrong = |cause: String| failure(&path, &cause);
@@ -57,8 +62,8 @@ impl TableFolder {
     }
 
     /// The names of the tables.
-    fn tables(&self) -> Outcome<Vec<String>> {
-        let wrong = |error| CommandFailure::io(error, format!("read `{}`", self.path.display()));
+    fn tables(&self) -> ReadResult<Vec<String>> {
+        let wrong = |error| ReadError::io(error, format!("read `{}`", self.path.display()));
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(wrong)? {
             let path = entry.map_err(wrong)?.path();
@@ -72,8 +77,8 @@ impl TableFolder {
 }
 
 /// The bytes of a file.
-fn read(path: &Path) -> Outcome<Bytes> {
-    let wrong = |error| CommandFailure::io(error, format!("read `{}`", path.display()));
+fn read(path: &Path) -> ReadResult<Bytes> {
+    let wrong = |error| ReadError::io(error, format!("read `{}`", path.display()));
     let mut bytes = Vec::new();
     let mut file = fs::File::open(path).map_err(wrong)?.take(MAX_FILE_BYTES + 1);
     file.read_to_end(&mut bytes).map_err(wrong)?;
@@ -127,7 +132,7 @@ fn decoded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Resu
     }
 }
 
-fn failure(path: &Path, cause: &str) -> CommandFailure {
-    CommandFailure::message(IO, format!("`{}` cannot be read as Parquet: {cause}", path.display()))
+fn failure(path: &Path, cause: &str) -> ReadError {
+    ReadError::message(format!("`{}` cannot be read as Parquet: {cause}", path.display()))
         .hint("export it again with `nsys export -t parquetdir`".to_owned())
 }

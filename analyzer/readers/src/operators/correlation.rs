@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use super::{MAX_KERNELS, named_op, span_ops};
@@ -14,14 +14,14 @@ use crate::model::{TraceKernel, TraceModel, TraceProcess};
 pub(crate) const TOOL: &str = "operator profiler correlation";
 
 /// Reads it. An entry is a kernel without times, in the order of the numbers.
-pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
     let mut trace = TraceModel { tool: TOOL, ..TraceModel::default() };
     let mut entries: Vec<(i64, String, Option<String>)> = Vec::new();
     let mut add = |json: &mut JsonStream<_>| {
         let (number, kernel, op) = entry(json)?;
         if entries.len() >= MAX_KERNELS {
             let message = format!("`{}` has more than {MAX_KERNELS} entries", json.path().display());
-            return Err(CommandFailure::message(IO, message));
+            return Err(ReadError::message(message));
         }
         match kernel.zip(number) {
             Some((kernel, number)) => entries.push((number, kernel, op)),
@@ -33,7 +33,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
         json.object(|json, key| if key == "entries" { json.records(&mut add) } else { json.skip() })
     })?;
     if entries.is_empty() {
-        return Err(CommandFailure::message(IO, format!("`{}` has no entries", json.path().display()))
+        return Err(ReadError::message(format!("`{}` has no entries", json.path().display()))
             .hint("run the tool's correlation pass without another profiler".to_owned()));
     }
     entries.sort_by_key(|(number, ..)| *number);
@@ -50,7 +50,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
 }
 
 /// The number, the kernel and the op of an entry.
-fn entry(json: &mut JsonStream<impl Read>) -> Outcome<(Option<i64>, Option<String>, Option<String>)> {
+fn entry(json: &mut JsonStream<impl Read>) -> ReadResult<(Option<i64>, Option<String>, Option<String>)> {
     let (mut number, mut kernel, mut op) = (None, None, None);
     json.object(|json, key| {
         match key {

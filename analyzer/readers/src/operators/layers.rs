@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::LossKind;
 
 use crate::model::TraceModel;
@@ -17,7 +17,7 @@ const MAX_LAYERS: usize = 1_000_000;
 const FACT: &str = "operator_profiler.layer.";
 
 /// Reads it. None if it is not one object of texts.
-pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<Option<TraceModel>> {
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<Option<TraceModel>> {
     if json.is_array()? {
         return Ok(None);
     }
@@ -30,7 +30,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<Option<TraceMode
         }
         if layers.len() > MAX_LAYERS {
             let message = format!("`{}` has more than {MAX_LAYERS} layers", json.path().display());
-            return Err(CommandFailure::message(IO, message));
+            return Err(ReadError::message(message));
         }
         Ok(())
     };

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 use std::rc::Rc;
 
+use crate::error::{ReadError, ReadResult};
 use crate::formats::input::ImportInput;
 use crate::formats::json::JsonStream;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use super::ScopeNode;
@@ -84,7 +84,7 @@ impl KernelScopes {
 }
 
 /// True for a Chrome trace of cycles: its processes say it.
-pub(crate) fn is_trace(input: &ImportInput) -> Outcome<bool> {
+pub(crate) fn is_trace(input: &ImportInput) -> ReadResult<bool> {
     let mut head = Vec::new();
     // What cannot be read is for the reader to explain.
     let result = input.open()?.take(HEAD_BYTES).read_to_end(&mut head);
@@ -123,7 +123,7 @@ struct ScopedLaunches {
 }
 
 /// Reads a Chrome trace of cycles. Each launch has counters: number and cycles of its scopes.
-pub(crate) fn read_trace(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+pub(crate) fn read_trace(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
     let mut launches = ScopedLaunches::default();
     json.document(|json| {
         json.object(|json, key| match key {
@@ -136,14 +136,14 @@ pub(crate) fn read_trace(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel
     })?;
     if launches.all.is_empty() {
         let message = format!("`{}` has no scopes of kernels", json.path().display());
-        return Err(CommandFailure::message(IO, message)
+        return Err(ReadError::message(message)
             .hint("Proton writes them with `backend=\"instrumentation\"` and `data=\"trace\"`".to_owned()));
     }
     Ok(launches.finish())
 }
 
 impl WarpScope {
-    fn read(json: &mut JsonStream<impl Read>) -> Outcome<Self> {
+    fn read(json: &mut JsonStream<impl Read>) -> ReadResult<Self> {
         let mut event = Self::default();
         let number = |text: Option<String>| {
             text.and_then(|text| text.parse::<f64>().ok()).filter(|number| number.is_finite())
@@ -180,11 +180,11 @@ impl WarpScope {
 }
 
 impl ScopedLaunches {
-    fn add(&mut self, event: WarpScope) -> Outcome<()> {
+    fn add(&mut self, event: WarpScope) -> ReadResult<()> {
         self.events += 1;
         if self.events > MAX_EVENTS {
             let message = format!("the trace has more than {MAX_EVENTS} events");
-            return Err(CommandFailure::message(IO, message).hint("profile fewer launches".to_owned()));
+            return Err(ReadError::message(message).hint("profile fewer launches".to_owned()));
         }
         let Some(length) = event.length.filter(|length| *length >= 0.0 && !event.kernel.is_empty()) else {
             self.unread += 1;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use crate::error::{ReadError, ReadResult};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
 use super::cycles::{KernelScopes, ScopeCycles};
@@ -38,7 +38,7 @@ struct TracePaths {
 /// # Errors
 ///
 /// Too many launches.
-pub(super) fn trace(reading: ProtonReader) -> Outcome<TraceModel> {
+pub(super) fn trace(reading: ProtonReader) -> ReadResult<TraceModel> {
     let ProtonReader { nodes, devices, losses, .. } = reading;
     let trace = TraceModel { tool: "proton", devices, losses, ..TraceModel::default() };
     let mut paths = TracePaths { trace, ..TracePaths::default() };
@@ -109,7 +109,7 @@ impl TracePaths {
     /// Adds the launches of a kernel. Shares of a sum differ by one nanosecond, and add up to it.
     ///
     /// A kernel with cycles alone is one launch without a time: the profile has neither the number nor times.
-    fn launch(&mut self, node: &ScopeNode, outer: ScopeContext, cycles: &[ScopeCycles]) -> Outcome<()> {
+    fn launch(&mut self, node: &ScopeNode, outer: ScopeContext, cycles: &[ScopeCycles]) -> ReadResult<()> {
         let measured = node.launches();
         let (count, time_ns) = measured.unwrap_or((1, 0));
         if measured.is_none() {
@@ -119,7 +119,7 @@ impl TracePaths {
         self.launches = self.launches.saturating_add(count);
         if self.launches > MAX_LAUNCHES {
             let message = format!("the profile has more than {MAX_LAUNCHES} launches");
-            return Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()));
+            return Err(ReadError::message(message).hint("profile fewer steps".to_owned()));
         }
         if count > 1 {
             let reason = "times of single launches: each has the mean of its call path";

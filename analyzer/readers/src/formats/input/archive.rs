@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::Path;
 
+use crate::error::{ReadError, ReadResult};
 use flate2::read::DeflateDecoder;
-use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use zip::{CompressionMethod, ZipArchive};
 
 use super::{bounded, read_start};
@@ -16,8 +16,8 @@ pub(super) const TAR_BLOCK_BYTES: usize = 512;
 const MAX_ENTRIES: usize = 1000;
 
 /// The only file of a ZIP archive. None if it is not one.
-pub(super) fn zip(path: &Path) -> Outcome<Option<Box<dyn Read>>> {
-    let wrong = |error: io::Error| CommandFailure::io(error, format!("read `{}`", path.display()));
+pub(super) fn zip(path: &Path) -> ReadResult<Option<Box<dyn Read>>> {
+    let wrong = |error: io::Error| ReadError::io(error, format!("read `{}`", path.display()));
     let mut file = File::open(path).map_err(wrong)?;
     let mut magic = [0; 4];
     read_start(&mut file, &mut magic).map_err(wrong)?;
@@ -26,12 +26,12 @@ pub(super) fn zip(path: &Path) -> Outcome<Option<Box<dyn Read>>> {
     }
     let broken = |reason: &str| {
         let message = format!("`{}` is a ZIP archive that cannot be read: {reason}", path.display());
-        CommandFailure::message(IO, message).hint("unpack it, and import the recording in it".to_owned())
+        ReadError::message(message).hint("unpack it, and import the recording in it".to_owned())
     };
     let mut archive = ZipArchive::new(file).map_err(|error| broken(&error.to_string()))?;
     if archive.file_names().flatten().any(|name| name.starts_with("tables/")) {
         let message = format!("`{}` is a capture of stallmap already", path.display());
-        return Err(CommandFailure::message(IO, message).hint("open it: `stallmap FILE`".to_owned()));
+        return Err(ReadError::message(message).hint("open it: `stallmap FILE`".to_owned()));
     }
     let files: Vec<usize> = (0..archive.len())
         .filter(|place| !matches!(archive.name_for_index(*place), Some(Ok(name)) if is_aside(&name)))
@@ -62,8 +62,8 @@ pub(super) fn is_tar(block: &[u8]) -> bool {
 }
 
 /// The only file of a tar archive.
-pub(super) fn tar(path: &Path, mut reader: impl Read + 'static) -> Outcome<Box<dyn Read>> {
-    let wrong = |error: io::Error| CommandFailure::io(error, format!("read `{}`", path.display()));
+pub(super) fn tar(path: &Path, mut reader: impl Read + 'static) -> ReadResult<Box<dyn Read>> {
+    let wrong = |error: io::Error| ReadError::io(error, format!("read `{}`", path.display()));
     for _ in 0..MAX_ENTRIES {
         let Some((is_file, bytes)) = tar_entry(&mut reader).map_err(wrong)? else { break };
         if is_file {
@@ -125,8 +125,8 @@ impl<R: Read> Read for OnlyFile<R> {
     }
 }
 
-fn not_one(path: &Path, kind: &str, files: usize) -> CommandFailure {
+fn not_one(path: &Path, kind: &str, files: usize) -> ReadError {
     let count = if files == 0 { "no file".to_owned() } else { format!("{files} files") };
-    CommandFailure::message(IO, format!("`{}` is a {kind} archive with {count}", path.display()))
+    ReadError::message(format!("`{}` is a {kind} archive with {count}", path.display()))
         .hint("unpack it, and import the recording in it".to_owned())
 }

@@ -2,19 +2,19 @@
 
 use std::io::Read;
 
-use stallmap_console::exit::Outcome;
+use crate::error::ReadResult;
 
 use super::{JsonStream, unreadable};
 
 impl<R: Read> JsonStream<R> {
     /// Visits the document of a file. Where it ends before its end, that is a damage.
-    pub fn document(&mut self, visit: impl FnOnce(&mut Self) -> Outcome<()>) -> Outcome<()> {
+    pub fn document(&mut self, visit: impl FnOnce(&mut Self) -> ReadResult<()>) -> ReadResult<()> {
         self.part(visit)?;
         self.rest()
     }
 
     /// Visits the documents of a file, which stand one behind another.
-    pub fn documents(&mut self, mut visit: impl FnMut(&mut Self) -> Outcome<()>) -> Outcome<()> {
+    pub fn documents(&mut self, mut visit: impl FnMut(&mut Self) -> ReadResult<()>) -> ReadResult<()> {
         loop {
             self.part(&mut visit)?;
             self.spaces()?;
@@ -24,7 +24,7 @@ impl<R: Read> JsonStream<R> {
         }
     }
 
-    fn part(&mut self, visit: impl FnOnce(&mut Self) -> Outcome<()>) -> Outcome<()> {
+    fn part(&mut self, visit: impl FnOnce(&mut Self) -> ReadResult<()>) -> ReadResult<()> {
         let result = visit(self);
         let Some((position, reason)) = self.broken.clone().filter(|_| result.is_err()) else { return result };
         let first = format!("byte {position}: {reason}");
@@ -33,7 +33,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// Counts the bytes behind the document.
-    fn rest(&mut self) -> Outcome<()> {
+    fn rest(&mut self) -> ReadResult<()> {
         if self.broken.is_some() {
             return Ok(());
         }

@@ -2,14 +2,14 @@
 
 use std::io::Read;
 
-use stallmap_console::exit::{CommandFailure, Outcome};
+use crate::error::{ReadError, ReadResult};
 
 use super::bytes::{LOOK_AHEAD_BYTES, is_space};
 use super::{JsonKind, JsonStream, trimmed, unreadable};
 
 impl<R: Read> JsonStream<R> {
     /// Visits the elements of an array of records. One that is not JSON is left out, and counts as a damage.
-    pub fn records(&mut self, mut visit: impl FnMut(&mut Self) -> Outcome<()>) -> Outcome<()> {
+    pub fn records(&mut self, mut visit: impl FnMut(&mut Self) -> ReadResult<()>) -> ReadResult<()> {
         if self.kind()? != JsonKind::Array {
             return self.skip();
         }
@@ -39,7 +39,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// Moves behind a record that is not JSON: to the next one, or to the end of the records.
-    fn resume(&mut self, first_name: Option<&[u8]>, failure: CommandFailure) -> Outcome<bool> {
+    fn resume(&mut self, first_name: Option<&[u8]>, failure: ReadError) -> ReadResult<bool> {
         let Some((name, (position, _))) = first_name.zip(self.broken.clone()) else { return Err(failure) };
         let mut before = 0;
         loop {
@@ -58,7 +58,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// The first name of the next object, without moving there.
-    fn first_name(&mut self) -> Outcome<Option<Vec<u8>>> {
+    fn first_name(&mut self) -> ReadResult<Option<Vec<u8>>> {
         let seen = self.bytes.ahead(LOOK_AHEAD_BYTES).map_err(|error| unreadable(&self.path, error))?;
         let name = seen.strip_prefix(b"{").map(trimmed).and_then(|rest| rest.strip_prefix(b"\""));
         Ok(name.and_then(|name| Some(name.split_at(name.iter().position(|byte| *byte == b'"')?).0.to_vec())))

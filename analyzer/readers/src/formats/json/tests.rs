@@ -25,7 +25,7 @@ fn read(text: &[u8]) -> (Vec<String>, Vec<(&'static str, u64)>) {
 }
 
 /// The members of an object as text.
-fn members(json: &mut JsonStream<impl io::Read>) -> Outcome<Vec<String>> {
+fn members(json: &mut JsonStream<impl io::Read>) -> ReadResult<Vec<String>> {
     let mut members = Vec::new();
     json.object(|json, key| {
         members.push(format!("{key}={}", json.scalar()?.unwrap_or_default()));
