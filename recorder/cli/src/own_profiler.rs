@@ -38,7 +38,7 @@ pub(crate) fn is_likely(command: &[OsString]) -> bool {
     false
 }
 
-/// What is no text in the file is replaced.
+/// The text of a file. Bytes that are none are replaced.
 fn content(file: &Path) -> Option<String> {
     let facts = fs::metadata(file).ok()?;
     let bytes = (facts.is_file() && facts.len() <= MAX_BYTES).then(|| fs::read(file).ok()).flatten()?;

@@ -143,6 +143,16 @@ fn reading_needs_no_writer() {
 }
 
 #[test]
+fn other_tools_files_are_read_without_the_engine() {
+    let own = ["stallmap-hlo", "stallmap-sass", "stallmap-schema"];
+    for dependency in &crates()["stallmap-readers"].dependencies {
+        let is_own = own.contains(&dependency.as_str());
+        assert!(is_own || !dependency.starts_with("stallmap"), "the readers depend on {dependency}");
+        assert!(!dependency.starts_with("datafusion"), "the readers depend on {dependency}");
+    }
+}
+
+#[test]
 fn only_the_recorder_knows_cuda_and_one_crate_binds_it() {
     for (name, member) in crates() {
         let binds = ["cudarc", "libloading"].iter().any(|library| member.dependencies.contains(*library));

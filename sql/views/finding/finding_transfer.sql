@@ -6,7 +6,7 @@
 -- moves at the rate of the link, 25 to 55 GB per second. Samples do not measure copies: they are 0. Time measures the cost.
 --
 -- Time saved: up to all of the time of copies alone. At least, half of it or of the time with kernels, whichever is less:
--- copies of the next step run while the kernels of this one do. Slow copies take at most 0.6 of their time once the memory
+-- copies of the next step run while the kernels of this one do. Slow copies take 0.6 of their time or less once the memory
 -- is pinned.
 CREATE VIEW finding_transfer (
   -- The kind of inefficiency.
