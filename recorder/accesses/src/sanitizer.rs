@@ -192,10 +192,6 @@ impl AccessInstrument {
                     domain::RESOURCE,
                     resource::MEMORY_FREE | resource::HOST_MEMORY_FREE | resource::MEMORY_FREE_ASYNC,
                 ) => self.freed(&*data.cast()),
-                // Nothing reports these copies.
-                (domain::RESOURCE, resource::ARRAY_CREATED) => {
-                    session::lose(LossKind::Memory, "copies of an array", 1, None);
-                }
                 (domain::MEMCPY, _) => self.copied(&*data.cast()),
                 (domain::MEMSET, _) => self.filled(&*data.cast()),
                 (domain::GRAPHS, graph_event::EXEC_CREATING) => self.graph_is_made(&*data.cast()),

@@ -88,8 +88,6 @@ pub mod resource {
     pub const MEMORY_ALLOC_ASYNC: u32 = 15;
     /// [`super::MemoryData`].
     pub const MEMORY_FREE_ASYNC: u32 = 16;
-    /// A CUDA array, of texels.
-    pub const ARRAY_CREATED: u32 = 18;
 }
 
 /// Flags of an allocation, SANITIZER_MEMORY_FLAG_*.

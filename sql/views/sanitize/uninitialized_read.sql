@@ -57,8 +57,8 @@ CREATE VIEW uninitialized_read (
 WITH listed AS (
   SELECT run_id, bool_and(is_listed) AS is_listed FROM unobserved_before GROUP BY run_id
 ), spread AS (
-  -- Copies and fills in several dimensions and from arrays: which bytes they wrote is not recorded.
-  SELECT DISTINCT run_id FROM loss WHERE kind = 'memory' AND (reason LIKE 'gaps of a%' OR reason = 'copies of an array')
+  -- Copies and fills in several dimensions: which bytes they wrote is not recorded.
+  SELECT DISTINCT run_id FROM loss WHERE kind = 'memory' AND reason LIKE 'gaps of a%'
 ), alone AS (
   -- Another process may have written memory of the driver that it shares.
   SELECT count(DISTINCT run_id) = 1 AS is_alone FROM launch
