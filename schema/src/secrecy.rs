@@ -129,6 +129,8 @@ const LISTED: &[(&str, &str, ColumnSecrecy)] = &[
     ("device_allocation", "pystates_hash", ColumnSecrecy::Identity),
     ("memcpy", "source", ColumnSecrecy::Address),
     ("memcpy", "destination", ColumnSecrecy::Address),
+    ("memcpy", "pystates_hash", ColumnSecrecy::Identity),
+    ("memcpy", "native_stack", ColumnSecrecy::Identity),
     ("memset", "address", ColumnSecrecy::Address),
     ("memory_access", "address", ColumnSecrecy::Address),
     ("memory_access", "function_id", ColumnSecrecy::Identity),

@@ -214,7 +214,7 @@ template <bool WRONG> __global__ void unsynced_sum(const uint32_t *in, uint32_t 
         uint32_t sum = 0;
         if (threadIdx.x < half) sum = load(tile + threadIdx.x) + load(tile + threadIdx.x + half); // at: unsynced_sum
         if (!WRONG) __syncthreads();
-        if (threadIdx.x < half) store(tile + threadIdx.x, sum);
+        if (threadIdx.x < half) store(tile + threadIdx.x, sum); // with: unsynced_sum
     }
     if (threadIdx.x == 0) out[blockIdx.x] = load(tile);
 }

@@ -37,7 +37,19 @@ pub struct CaptureCopies {
 /// Columns of `launch` that are read.
 pub const LAUNCH: [&str; 2] = ["kernel_id", "run_id"];
 /// Columns of `memcpy`.
-pub const MEMCPY: [&str; 6] = ["run_id", "source", "destination", "size_bytes", "ordinal", "begin_ns"];
+pub const MEMCPY: [&str; 9] = [
+    "run_id",
+    "source",
+    "destination",
+    "size_bytes",
+    "ordinal",
+    "begin_ns",
+    "row_bytes",
+    "source_pitch",
+    "destination_pitch",
+];
+/// Maximum of rows of a copy that count one by one. Those of others count with their gaps.
+const MAX_ROWS: u64 = 1 << 16;
 /// Columns of `memset`.
 pub const MEMSET: [&str; 5] = ["run_id", "address", "size_bytes", "ordinal", "begin_ns"];
 /// Columns of `storage`.
@@ -71,9 +83,9 @@ impl CaptureCopies {
             .filter_map(|(kernel_id, run_id)| Some((*run_id, index.launches.get(kernel_id)?.run)))
             .collect();
         let mut copies = Self::default();
-        copies.add(&tables.memcpy, "source", false, &runs)?;
-        copies.add(&tables.memcpy, "destination", true, &runs)?;
-        copies.add(&tables.memset, "address", true, &runs)?;
+        copies.add(&tables.memcpy, "source", Some("source_pitch"), false, &runs)?;
+        copies.add(&tables.memcpy, "destination", Some("destination_pitch"), true, &runs)?;
+        copies.add(&tables.memset, "address", None, true, &runs)?;
         let storages = ObjectOwners::new(&tables.storage, &runs, MemoryObject::Storage)?;
         let allocations = ObjectOwners::new(&tables.allocation, &runs, MemoryObject::Allocation)?;
         for (run, copies) in &mut copies.by_run {
@@ -89,6 +101,7 @@ impl CaptureCopies {
         &mut self,
         table: &RecordBatch,
         address: &str,
+        pitch: Option<&str>,
         is_write: bool,
         runs: &HashMap<u32, usize>,
     ) -> Result<()> {
@@ -97,16 +110,26 @@ impl CaptureCopies {
         let sizes = column::<UInt64Type>(table, "size_bytes")?;
         let ordinals = column::<UInt64Type>(table, "ordinal")?;
         let begins = column::<Int64Type>(table, "begin_ns")?;
+        let rows = match pitch {
+            Some(pitch) => {
+                Some((column::<UInt64Type>(table, "row_bytes")?, column::<UInt64Type>(table, pitch)?))
+            }
+            None => None,
+        };
         for row in 0..table.num_rows() {
             let Some(&run) = runs.get(&run_ids.value(row)) else { continue };
-            self.by_run.entry(run).or_default().push(CopyEnd {
-                ordinal: ordinals.value(row),
-                begin_ns: begins.value(row),
-                address: addresses.value(row),
-                bytes: sizes.value(row),
-                is_write,
-                owner: None,
-            });
+            let rows = rows.filter(|(bytes, _)| bytes.is_valid(row));
+            let rows = rows.map(|(bytes, pitch)| (bytes.value(row), pitch.value(row)));
+            for (start, bytes) in row_spans(sizes.value(row), rows) {
+                self.by_run.entry(run).or_default().push(CopyEnd {
+                    ordinal: ordinals.value(row),
+                    begin_ns: begins.value(row),
+                    address: addresses.value(row).saturating_add(start),
+                    bytes,
+                    is_write,
+                    owner: None,
+                });
+            }
         }
         Ok(())
     }
@@ -124,6 +147,15 @@ impl CaptureCopies {
         *done = copies.partition_point(|copy| copy.ordinal <= ordinal).max(start);
         copies.get(start..*done).unwrap_or_default()
     }
+}
+
+/// The start and bytes of each row of a copy of some bytes, by the bytes and pitch of rows.
+fn row_spans(bytes: u64, rows: Option<(u64, u64)>) -> impl Iterator<Item = (u64, u64)> {
+    let (row_bytes, pitch) = rows.filter(|(row_bytes, _)| *row_bytes > 0).unwrap_or((bytes.max(1), bytes));
+    let count = bytes / row_bytes;
+    let span = count.saturating_sub(1).saturating_mul(pitch).saturating_add(row_bytes);
+    let (count, row_bytes) = if count > MAX_ROWS { (1, span) } else { (count, row_bytes) };
+    (0..count).map(move |row| (row * pitch, row_bytes))
 }
 
 /// Objects of one kind with the times of their allocation and free.
@@ -182,4 +214,18 @@ fn are_older(table: &RecordBatch) -> Result<Vec<bool>> {
 /// A time as [`MemoryLives`] counts it.
 fn time(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_copy_leave_gaps() {
+        let spans = |bytes, rows| row_spans(bytes, rows).collect::<Vec<_>>();
+        assert_eq!(spans(100, None), [(0, 100)]);
+        assert_eq!(spans(0, None), []);
+        assert_eq!(spans(24, Some((8, 32))), [(0, 8), (32, 8), (64, 8)]);
+        assert_eq!(spans(1 << 20, Some((8, 32))), [(0, ((1 << 17) - 1) * 32 + 8)]);
+    }
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::fault_facts::{self, CodePointers, FaultFacts, FaultTables};
-use arrow::array::{Array as _, RecordBatch};
+use crate::memory::epochs::{AccessStep, GroupStep};
+use arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result;
 use datafusion::physical_plan::collect_partitioned;
 
-use super::index::column;
+use super::index::{column, wrong};
 use super::parameters;
 use super::races::CodeBarriers;
 use super::table::CaptureEngine;
@@ -67,16 +68,32 @@ fn barriers(batches: &[RecordBatch]) -> Result<CodeBarriers> {
     for batch in batches {
         let functions = column::<UInt64Type>(batch, "function_id")?;
         let (pcs, nexts) = (column::<UInt32Type>(batch, "pc")?, column::<UInt32Type>(batch, "next_pc")?);
-        let counts = column::<UInt32Type>(batch, "barrier_count")?;
+        let number = |name| column::<UInt32Type>(batch, name);
+        let counts = number("barrier_count")?;
+        let (groups, limits, waits) =
+            (number("group_count")?, number("group_limit")?, number("wait_barrier_count")?);
+        let (copies, syncs) = (flags(batch, "is_copy")?, flags(batch, "has_warp_sync")?);
         for row in 0..batch.num_rows() {
             let steps = barriers.entry(functions.value(row)).or_default();
-            if counts.is_valid(row) {
-                let from = pcs.is_valid(row).then(|| pcs.value(row));
-                steps.insert((from, nexts.value(row)), counts.value(row));
+            if counts.is_null(row) {
+                continue;
             }
+            let from = pcs.is_valid(row).then(|| pcs.value(row));
+            let wait = limits.is_valid(row).then(|| (limits.value(row), waits.value(row)));
+            let step = AccessStep {
+                barriers: counts.value(row),
+                has_warp_sync: syncs.value(row),
+                is_copy: copies.value(row),
+                groups: groups.is_valid(row).then(|| GroupStep { closed: groups.value(row), wait }),
+            };
+            steps.insert((from, nexts.value(row)), step);
         }
     }
     Ok(barriers)
+}
+
+fn flags<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a BooleanArray> {
+    batch.column_by_name(name).and_then(|array| array.as_boolean_opt()).ok_or_else(|| wrong(name))
 }
 
 fn pointers(batches: &[RecordBatch]) -> Result<CodePointers> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::memory::conflicts::{AccessOrigin, ConflictSearch, InstructionConflict};
-use crate::memory::epochs::{BarrierSteps, OrderedRequest};
+use crate::memory::epochs::{AccessStep, BarrierSteps, OrderedRequest, RequestPhase};
 use crate::memory::pieces::PieceUse;
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
@@ -23,9 +23,13 @@ use stallmap_tables::defects::{BlockConflict, SharedConflict};
 const MAX_REQUESTS: usize = 1 << 22;
 /// Maximum of bits for the barriers of a block in the number of a group.
 const EPOCH_BITS: u32 = 24;
+/// Maximum of phases in which an asynchronous copy is compared.
+const MAX_COPY_PHASES: u32 = 8;
+/// Blocks whose lanes are compared within their warps: the first ones, all run the same code.
+const LANE_BLOCKS: u64 = 8;
 
-/// Barriers between instructions, by function and pc. From none: from the kernel's start.
-pub(super) type CodeBarriers = HashMap<u64, HashMap<(Option<u32>, u32), u32>>;
+/// Steps between instructions, by function and pc. From none: from the kernel's start.
+pub(super) type CodeBarriers = HashMap<u64, HashMap<(Option<u32>, u32), AccessStep>>;
 
 /// The accesses that can conflict.
 pub(super) enum RaceScope {
@@ -40,6 +44,8 @@ pub(super) struct RaceAnalysis {
     scope: RaceScope,
     kernel_id: u64,
     search: ConflictSearch,
+    /// Accesses of single lanes of a warp.
+    lanes: ConflictSearch,
     /// Function, pc and use of each instruction, in the order of rows.
     instructions: Vec<(u64, u32, PieceUse)>,
     requests: Vec<OrderedRequest>,
@@ -53,7 +59,8 @@ impl RaceAnalysis {
         Self {
             scope,
             kernel_id: 0,
-            search: ConflictSearch::new(room_bytes),
+            search: ConflictSearch::new(room_bytes / 2),
+            lanes: ConflictSearch::new(room_bytes / 2),
             instructions: Vec::new(),
             requests: Vec::new(),
             has_writes: false,
@@ -87,36 +94,53 @@ impl RaceAnalysis {
                 .addresses()
                 .for_each(|(_, address)| self.search.push(origin, address, request.access_bytes)),
         }
+        if matches!(self.scope, RaceScope::Warps(_)) && ordered.block < LANE_BLOCKS {
+            for (lane, address) in request.addresses() {
+                let origin = AccessOrigin { party: lane.into(), ..origin };
+                self.lanes.push(origin, address, request.access_bytes);
+            }
+        }
         self.requests.push(ordered);
     }
 
-    /// Puts the accesses of each phase between two barriers into a group of its own.
-    fn divide(&mut self) -> Vec<Option<u32>> {
+    /// Puts the accesses of each phase between two barriers, or of a warp between two meetings of its lanes, into a
+    /// group of its own.
+    fn divide(&mut self) -> Vec<Option<RequestPhase>> {
         let RaceScope::Warps(code) = &self.scope else { return Vec::new() };
-        let mut counts = HashMap::new();
+        let mut steps = HashMap::new();
         let numbers: HashMap<(u64, u32), u32> = (0..)
             .zip(&self.instructions)
             .map(|(number, (function_id, pc, _))| ((*function_id, *pc), number))
             .collect();
         let function_id = self.instructions.first().map(|(function_id, ..)| *function_id);
         // A kernel whose accesses are in several functions has calls, and no rows of barriers.
-        for ((from, to), count) in function_id.and_then(|id| code.barriers.get(&id)).into_iter().flatten() {
+        for ((from, to), step) in function_id.and_then(|id| code.barriers.get(&id)).into_iter().flatten() {
             let number = |pc: u32| numbers.get(&(function_id?, pc)).copied();
             if let (Some(to), Some(from)) =
                 (number(*to), from.map_or(Some(None), |from| number(from).map(Some)))
             {
-                counts.insert((from, to), *count);
+                steps.insert((from, to), *step);
             }
         }
-        let blocks: Vec<u64> = self.requests.iter().map(|request| request.block).collect();
-        let epochs = BarrierSteps { counts }.epochs(&mut self.requests);
+        let phases = BarrierSteps { steps }.phases(&mut self.requests);
         self.requests.sort_unstable_by_key(|request| request.request);
-        self.search.regroup(|request| {
-            let epoch = epochs.get(request as usize).copied().flatten()?;
-            let block = blocks.get(request as usize)?;
-            (epoch >> EPOCH_BITS == 0).then(|| block << EPOCH_BITS | u64::from(epoch))
+        let requests = &self.requests;
+        let phase = |number: u32| Some((requests.get(number as usize)?, (*phases.get(number as usize)?)?));
+        self.search.regroup(|number| {
+            let Some((request, phase)) = phase(number).filter(|(_, phase)| phase.epoch >> EPOCH_BITS == 0)
+            else {
+                return 0..0;
+            };
+            let last = phase.last_epoch.min(phase.epoch.saturating_add(MAX_COPY_PHASES));
+            let first = request.block << EPOCH_BITS | u64::from(phase.epoch);
+            first..first + 1 + u64::from(last.saturating_sub(phase.epoch))
         });
-        epochs
+        self.lanes.regroup(|number| {
+            let Some((request, phase)) = phase(number) else { return 0..0 };
+            let group = request.block << 48 | u64::from(request.warp) << 32 | u64::from(phase.warp_epoch);
+            group..group + 1
+        });
+        phases
     }
 
     fn add_block_row(&mut self, conflict: &InstructionConflict, sector_rate: f64) {
@@ -154,14 +178,22 @@ impl RaceAnalysis {
         });
     }
 
-    fn add_warp_row(&mut self, conflict: &InstructionConflict, epochs: &[Option<u32>], sector_rate: f64) {
+    fn add_warp_row(
+        &mut self,
+        conflict: &InstructionConflict,
+        phases: &[Option<RequestPhase>],
+        sector_rate: f64,
+    ) {
         let Some([(function_id, pc, kind), (other_function_id, other_pc, other_kind)]) = self.pair(conflict)
         else {
             return;
         };
         let [one, other] = conflict.requests.map(|request| self.requests.get(request as usize).copied());
         let (Some(one), Some(other)) = (one, other) else { return };
-        let barrier_count = epochs.get(one.request as usize).copied().flatten().unwrap_or_default();
+        // An asynchronous copy may have begun before: the other access is in the phase.
+        let epochs = [one, other]
+            .map(|request| phases.get(request.request as usize).copied().flatten().unwrap_or_default().epoch);
+        let barrier_count = epochs[0].max(epochs[1]);
         self.warps.push(SharedConflict {
             kernel_id: KernelId(self.kernel_id),
             function_id: FunctionId(function_id),
@@ -239,17 +271,25 @@ impl AccessAnalysis for RaceAnalysis {
 
     fn end_launch(&mut self) {
         if self.has_writes {
-            let epochs = self.divide();
+            let phases = self.divide();
             let uses: Vec<PieceUse> = self.instructions.iter().map(|(.., kind)| *kind).collect();
             let rate = self.search.rate();
             for conflict in self.search.take(&uses) {
                 match self.scope {
                     RaceScope::Blocks(_) => self.add_block_row(&conflict, rate),
-                    RaceScope::Warps(_) => self.add_warp_row(&conflict, &epochs, rate),
+                    RaceScope::Warps(_) => self.add_warp_row(&conflict, &phases, rate),
                 }
+            }
+            // Lanes of one request may write one value.
+            let is_pair =
+                |conflict: &InstructionConflict| conflict.instructions[0] != conflict.instructions[1];
+            let rate = self.lanes.rate();
+            for conflict in self.lanes.take(&uses).iter().filter(|conflict| is_pair(conflict)) {
+                self.add_warp_row(conflict, &phases, rate);
             }
         } else {
             self.search.take(&[]);
+            self.lanes.take(&[]);
         }
         self.instructions.clear();
         self.requests.clear();
@@ -257,7 +297,7 @@ impl AccessAnalysis for RaceAnalysis {
     }
 
     fn bytes(&self) -> usize {
-        self.search.bytes() + self.requests.capacity() * size_of::<OrderedRequest>()
+        self.search.bytes() + self.lanes.bytes() + self.requests.capacity() * size_of::<OrderedRequest>()
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

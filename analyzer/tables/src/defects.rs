@@ -117,7 +117,8 @@ stallmap_schema::tables! {
         sector_rate: f64,
     }
     /// Bytes of shared memory that two warps of a block access, by two instructions or one, of which the first writes, with
-    /// no barrier of the block between. Only kernels with rows in `barrier_step` are judged.
+    /// no barrier of the block between. Or two lanes of a warp, by two instructions, where the lanes do not meet between. Only kernels with
+    /// rows in `barrier_step` are judged, and lanes in blocks 0 to 7.
     SharedConflict "shared_conflict" key [] sort [kernel_id, function_id, pc] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
@@ -143,7 +144,7 @@ stallmap_schema::tables! {
         warp: u16,
         /// The lanes of its request.
         lane_mask: u32,
-        /// The other warp.
+        /// The other warp. The same for two lanes of it.
         other_warp: u16,
         /// The lanes of its request.
         other_lane_mask: u32,

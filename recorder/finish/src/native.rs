@@ -65,8 +65,10 @@ impl NativeStacks {
             }
             known.extend(stack.first().map(|address| (address.native_stack, native_stack)));
         }
-        for launch in &mut run.rows.launches {
-            launch.native_stack = launch.native_stack.and_then(|stack| known.get(&stack).copied());
+        let rows = &mut run.rows;
+        let launches = rows.launches.iter_mut().map(|row| &mut row.native_stack);
+        for place in launches.chain(rows.copies.iter_mut().map(|row| &mut row.native_stack)) {
+            *place = place.and_then(|stack| known.get(&stack).copied());
         }
     }
 

@@ -485,8 +485,19 @@ PATCH stallmap_local(void *userdata, u64 pc, void *address, u32 bytes, u32 flags
     return 0;
 }
 
-PATCH stallmap_async(void *userdata, u64 pc, void *source, u32, u32 bytes) {
+static __device__ __forceinline__ void record_copy_source(void *userdata, u64 pc, void *source, u32 bytes) {
     // A copy whose source is masked off reads nothing. Compilers give such a lane no address.
     if (bytes && source) record(userdata, pc, (u64)source, bytes, READ, GLOBAL_ASYNC);
+}
+
+PATCH stallmap_async(void *userdata, u64 pc, void *source, u32, u32 bytes) {
+    record_copy_source(userdata, pc, source, bytes);
+    return 0;
+}
+
+// The same where shared memory is recorded too: the copy writes it, zeros where the source is masked off.
+PATCH stallmap_async_shared(void *userdata, u64 pc, void *source, u32 target, u32 bytes) {
+    record_copy_source(userdata, pc, source, bytes);
+    if (bytes) record(userdata, pc, target, bytes, WRITE, SHARED);
     return 0;
 }

@@ -1,6 +1,8 @@
 //! Device memory: allocations of the driver, copies, and the accesses of kernels.
 
-use crate::id::{Address, AllocationId, FunctionId, KernelId, OpId, Pc, PystatesHash, RunId, StorageId};
+use crate::id::{
+    Address, AllocationId, FunctionId, KernelId, NativeStack, OpId, Pc, PystatesHash, RunId, StorageId,
+};
 use crate::word::{AccessKind, CopyKind, LanePattern, Space};
 
 crate::tables! {
@@ -76,6 +78,17 @@ crate::tables! {
         begin_ns: i64,
         /// The op running on the calling thread.
         op_id: Option<OpId> => "op"."op_id",
+        /// Bytes of a row, in copies of rows with gaps between them. Null where bytes lie behind each other, and in copies of
+        /// several layers.
+        row_bytes: Option<u64>,
+        /// Bytes from row to row in the source, where there are rows.
+        source_pitch: Option<u64>,
+        /// The same in the destination.
+        destination_pitch: Option<u64>,
+        /// The Python stack of that op, or of the call. Null where no Python stack is known.
+        pystates_hash: Option<PystatesHash>,
+        /// The native stack of the call, which no op explains. Null where none was recorded: see `--native-stacks`.
+        native_stack: Option<NativeStack>,
     }
     /// One memset.
     Memset "memset" key [] sort [run_id, begin_ns] {

@@ -70,7 +70,9 @@ SELECT
     WHEN 'reused_memory' THEN 'Call record_stream on the tensor for the other stream, or let the stream that frees it wait for that stream.'
     WHEN 'alignment_fault' THEN 'Align the pointer and the stride to the access, or access smaller elements.'
     WHEN 'wide_view' THEN 'Check sizes, strides and offset: as_strided is bounded by the storage, not by the tensor.'
-    WHEN 'shared_race' THEN 'Put a barrier of the block (__syncthreads) between the two accesses.'
+    WHEN 'shared_race' THEN 'Put a barrier of the block (__syncthreads) between the two accesses, __syncwarp within a warp. Wait for copies (cp.async) before it.'
+    WHEN 'wide_copy' THEN 'Copy no more than the memory holds: check size, rows and pitch.'
+    WHEN 'stale_pointer' THEN 'Keep the tensor, not its address, until the last launch that uses it.'
     ELSE 'Copy through other memory, or in parts that do not overlap.'
   END,
   kernel, line, op, tensor_id, 0.0 AS samples, 0.0 AS saving_samples, CAST(NULL AS DOUBLE) AS time_ns,

@@ -22,13 +22,12 @@ CREATE VIEW misaligned_copy (
   op
 ) AS
 WITH copied AS (
-  SELECT *, (CAST(source AS BIGINT) - CAST(destination AS BIGINT)) % 16 AS distance
-  FROM memcpy
+  SELECT *, (source - destination) % 16 AS distance
+  FROM copy_context
   WHERE kind = 'device_to_device' AND size_bytes >= 16
 )
 SELECT
-  m.run_id, m.ordinal, m.begin_ns, m.source, m.destination, m.size_bytes,
-  CASE WHEN m.distance % 8 = 0 THEN 8 WHEN m.distance % 4 = 0 THEN 4 WHEN m.distance % 2 = 0 THEN 2 ELSE 1 END, p.source_line, p.op
-FROM copied m
-LEFT JOIN op_context p ON p.op_id = m.op_id
-WHERE m.distance <> 0
+  run_id, ordinal, begin_ns, source, destination, size_bytes,
+  CASE WHEN distance % 8 = 0 THEN 8 WHEN distance % 4 = 0 THEN 4 WHEN distance % 2 = 0 THEN 2 ELSE 1 END, line, op
+FROM copied
+WHERE distance <> 0

@@ -1,6 +1,7 @@
 -- One copy whose source and destination overlap: its result is undefined.
 --
--- Copies in several dimensions have gaps that are not recorded: runs with such copies are not judged.
+-- Rows with gaps overlap where bytes of two rows do, and are judged if both ends have one pitch. Runs with copies of several
+-- layers, whose gaps are not recorded, are not judged.
 CREATE VIEW overlapping_copy (
   -- The run.
   run_id,
@@ -33,33 +34,41 @@ CREATE VIEW overlapping_copy (
 ) AS
 WITH spread AS (
   SELECT DISTINCT run_id FROM loss WHERE kind = 'memory' AND reason LIKE 'gaps of a%'
-), overlap AS (
+), shifted AS (
+  -- Row i of the source meets rows i - shift and i - shift - 1 of the destination.
   SELECT
-    m.*,
-    least(m.source, m.destination) + m.size_bytes - greatest(m.source, m.destination) AS overlap_bytes
-  FROM memcpy m
-  LEFT JOIN spread x ON x.run_id = m.run_id
-  WHERE m.source <> m.destination AND m.source < m.destination + m.size_bytes AND m.destination < m.source + m.size_bytes
-    AND x.run_id IS NULL
+    c.*, c.destination - c.source AS distance,
+    CASE WHEN c.row_count > 1 THEN CAST(floor(CAST(c.source - c.destination AS DOUBLE) / c.source_pitch) AS BIGINT) ELSE 0 END AS shift
+  FROM copy_context c
+  LEFT JOIN spread x ON x.run_id = c.run_id
+  WHERE c.source <> c.destination AND x.run_id IS NULL AND (c.row_count = 1 OR c.source_pitch = c.destination_pitch)
+), counted AS (
+  SELECT
+    *,
+    greatest(row_bytes - abs(distance + shift * source_pitch), 0) * greatest(row_count - abs(shift), 0)
+      + CASE WHEN row_count > 1 THEN greatest(row_bytes - abs(distance + (shift + 1) * source_pitch), 0)
+        * greatest(row_count - abs(shift + 1), 0) ELSE 0 END AS overlap_bytes
+  FROM shifted
+), overlap AS (
+  SELECT * FROM counted WHERE overlap_bytes > 0
 ), held AS (
   SELECT
     o.run_id, o.ordinal, o.begin_ns, o.source, o.destination, max(s.storage_id) AS storage_id, max(a.allocation_id) AS allocation_id
   FROM overlap o
-  LEFT JOIN storage s ON s.run_id = o.run_id AND s.address <= o.destination AND o.destination < s.address + s.size_bytes
+  LEFT JOIN storage s ON s.run_id = o.run_id AND CAST(s.address AS BIGINT) <= o.destination AND o.destination < CAST(s.address + s.size_bytes AS BIGINT)
     AND s.alloc_ns <= o.begin_ns AND (s.free_ns IS NULL OR o.begin_ns < s.free_ns)
-  LEFT JOIN device_allocation a ON a.run_id = o.run_id AND a.address <= o.destination
-    AND o.destination < a.address + a.size_bytes AND a.alloc_ns <= o.begin_ns AND (a.free_ns IS NULL OR o.begin_ns < a.free_ns)
+  LEFT JOIN device_allocation a ON a.run_id = o.run_id AND CAST(a.address AS BIGINT) <= o.destination
+    AND o.destination < CAST(a.address + a.size_bytes AS BIGINT) AND a.alloc_ns <= o.begin_ns AND (a.free_ns IS NULL OR o.begin_ns < a.free_ns)
   GROUP BY o.run_id, o.ordinal, o.begin_ns, o.source, o.destination
 )
 SELECT
   o.run_id, o.ordinal, o.begin_ns, o.source, o.destination, o.size_bytes, o.overlap_bytes, h.storage_id,
   CASE WHEN h.storage_id IS NULL THEN h.allocation_id END, c.label, c.type,
-  CAST(o.destination AS BIGINT) - CAST(coalesce(s.address, a.address) AS BIGINT), p.source_line, p.op
+  o.destination - CAST(coalesce(s.address, a.address) AS BIGINT), o.line, o.op
 FROM overlap o
 JOIN held h ON h.run_id = o.run_id AND h.ordinal = o.ordinal AND h.begin_ns = o.begin_ns AND h.source = o.source
   AND h.destination = o.destination
 LEFT JOIN storage s ON s.storage_id = h.storage_id
 LEFT JOIN device_allocation a ON a.allocation_id = h.allocation_id
-LEFT JOIN op_context p ON p.op_id = o.op_id
 LEFT JOIN target_context c ON c.target = CASE WHEN h.storage_id IS NULL THEN 'outside any tensor' ELSE 'storage' END
   AND c.object_id = coalesce(h.storage_id, h.allocation_id)

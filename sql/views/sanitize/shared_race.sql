@@ -1,4 +1,8 @@
--- Bytes of shared memory that two warps of a block access, of which one writes, with no barrier of the block between.
+-- Bytes of shared memory that two warps of a block access, or two lanes of a warp, of which one writes, in no order.
+--
+-- Between warps: no barrier of the block lies between. An asynchronous copy (`cp.async`) writes until its warp waits for it. Between
+-- lanes: no `__syncwarp`, barrier or exchange of lanes lies between, in code that has lines of source. Blocks of one warp may rely
+-- on its order, and are not judged. Nor are two writes by one instruction of Triton: warps that hold the same elements store the same values.
 --
 -- Needs recorded accesses to shared memory (`--spaces global,shared`), none of them dropped (`--when-full wait`). Only kernels
 -- whose warps are ordered by barriers of the complete block alone are judged: `barrier_step` has them.
@@ -35,7 +39,7 @@ CREATE VIEW shared_race (
   warp,
   -- The lanes of its request.
   lane_mask,
-  -- Another warp that accesses it.
+  -- Another warp that accesses it, or the same if it is another lane.
   other_warp,
   -- The lanes of its request.
   other_lane_mask,
@@ -55,7 +59,9 @@ SELECT
   f.barrier_count, line_label(l.line, l.forward_line), l.op
 FROM shared_conflict f
 JOIN launch_context l ON l.kernel_id = f.kernel_id
+JOIN launch k ON k.kernel_id = f.kernel_id
 LEFT JOIN access_line p ON p.function_id = f.function_id AND p.pc = f.pc
 LEFT JOIN access_line q ON q.function_id = f.other_function_id AND q.pc = f.other_pc
 LEFT JOIN dropping d ON d.run_id = l.run_id
-WHERE d.run_id IS NULL
+WHERE d.run_id IS NULL AND NOT (f.pc = f.other_pc AND f.kind = 'write' AND p.source_line LIKE '%.py:%')
+  AND (f.warp <> f.other_warp OR p.source_line IS NOT NULL AND k.block_x * k.block_y * k.block_z > 32)

@@ -59,16 +59,22 @@ WITH listed AS (
 ), spread AS (
   -- Copies and fills in several dimensions: which bytes they wrote is not recorded.
   SELECT DISTINCT run_id FROM loss WHERE kind = 'memory' AND reason LIKE 'gaps of a%'
+), alone AS (
+  -- Another process may have written memory of the driver that it shares.
+  SELECT count(DISTINCT run_id) = 1 AS is_alone FROM launch
 )
 SELECT
   u.kernel_id, u.function_id, u.pc, u.source_line, u.call_path, u.kind, u.target, u.storage_id, u.tensor_id, u.allocation_id,
   u.object, u.type, u.element, u.byte_offset, u.born_at, u.byte_count, u.request_count, u.address, u.block, u.warp, u.lane_mask,
   u.line, u.op,
-  coalesce(i.is_listed AND l.graph_id IS NULL AND x.run_id IS NULL AND o.is_whole AND o.has_every_row AND e.partial_count = b.partial_count,
-    false)
+  -- Pages mapped by hand may have a second address, by which they were written.
+  coalesce(i.is_listed AND l.graph_id IS NULL AND x.run_id IS NULL AND o.is_whole AND o.has_every_row AND e.partial_count = b.partial_count
+    AND (u.allocation_id IS NULL OR k.is_alone AND (a.address % 2097152 <> 0 OR a.size_bytes % 2097152 <> 0)), false)
 FROM fault_context u
 JOIN launch l ON l.kernel_id = u.kernel_id
 JOIN launch_observed o ON o.kernel_id = u.kernel_id
+CROSS JOIN alone k
+LEFT JOIN device_allocation a ON a.allocation_id = u.allocation_id
 LEFT JOIN unobserved_before b ON b.run_id = l.run_id AND b.ordinal = u.alloc_ordinal
 LEFT JOIN unobserved_before e ON e.run_id = l.run_id AND e.ordinal = l.ordinal
 LEFT JOIN listed i ON i.run_id = l.run_id

@@ -31,11 +31,11 @@ WITH held AS (
     sum(CASE WHEN has_shared AND is_ruled THEN 1 ELSE 0 END) AS ruled
   FROM launch_fact
 ), placed AS (
-  -- Launches of programs with storages: only one run's times and storages go together.
+  -- Launches of programs with storages.
   SELECT count(*) AS launches, sum(CASE WHEN t.kernel_id IS NOT NULL AND l.graph_id IS NULL THEN 1 ELSE 0 END) AS timed
   FROM launch l
   JOIN (SELECT DISTINCT run_id FROM storage) s ON s.run_id = l.run_id
-  LEFT JOIN (SELECT DISTINCT run_id, kernel_id FROM gpu_activity) t ON t.run_id = l.run_id AND t.kernel_id = l.kernel_id
+  LEFT JOIN (SELECT DISTINCT kernel_id FROM gpu_activity) t ON t.kernel_id = l.kernel_id
 ), unwritten AS (
   SELECT count(*) AS reads, sum(CASE WHEN is_certain THEN 1 ELSE 0 END) AS certain FROM uninitialized_read
 )
@@ -48,5 +48,5 @@ UNION ALL
 SELECT 'uninitialized_read', coalesce(certain, 0), reads, 'launches in between whose accesses are not all in the capture' FROM unwritten
 WHERE reads > 0
 UNION ALL
-SELECT 'reused_memory', timed, launches, 'no timeline in the run that recorded the storages, or a node of a graph' FROM placed
+SELECT 'reused_memory', timed, launches, 'no timeline, or a node of a graph' FROM placed
 WHERE launches > 0

@@ -234,7 +234,17 @@ stallmap_schema::tables! {
         pc: Option<Pc>,
         /// An access that may be the next.
         next_pc: Pc,
+        /// True if that is an asynchronous copy (`cp.async`): it writes until a wait.
+        is_copy: bool,
         /// Barriers on the way. Null if the paths between the two have different numbers.
         barrier_count: Option<u32>,
+        /// True if the lanes of the warp meet on the way: at barriers, `__syncwarp`, or exchanges between lanes.
+        has_warp_sync: bool,
+        /// Groups of asynchronous copies (`cp.async`) that are closed on the way. Null if paths differ in these or in waits for them.
+        group_count: Option<u32>,
+        /// Groups that may be left of all that were closed until the next access, by a wait on the way. Null if there is none.
+        group_limit: Option<u32>,
+        /// Barriers on the way before the wait.
+        wait_barrier_count: Option<u32>,
     }
 }

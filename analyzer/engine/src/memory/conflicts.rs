@@ -1,6 +1,7 @@
 //! Accesses of several parties to the same bytes, of which one writes: blocks of a launch, or warps of a block.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::pieces::PieceUse;
 use super::request::SECTOR_BYTES;
@@ -100,15 +101,17 @@ impl ConflictSearch {
         }
     }
 
-    /// Moves the touches of requests to the groups that a function names. Those of none are left out.
-    pub fn regroup(&mut self, group: impl Fn(u32) -> Option<u64>) {
-        self.touches.retain_mut(|touch| match group(touch.request) {
-            Some(group) => {
-                touch.group = group;
-                true
-            }
-            None => false,
+    /// Moves the touches of requests to the groups that a function names, each to all of them. Those of none are left out.
+    pub fn regroup(&mut self, groups: impl Fn(u32) -> Range<u64>) {
+        let mut others = Vec::new();
+        self.touches.retain_mut(|touch| {
+            let mut named = groups(touch.request);
+            let first = named.next();
+            touch.group = first.unwrap_or_default();
+            others.extend(named.map(|group| PartyTouch { group, ..*touch }));
+            first.is_some()
         });
+        self.touches.append(&mut others);
     }
 
     /// The sampled part of all sectors.

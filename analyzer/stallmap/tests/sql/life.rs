@@ -206,7 +206,7 @@ fn copy(ordinal: u64, address: u64) -> Memcpy {
         stream_id: 0,
         ordinal,
         begin_ns: i64::try_from(ordinal * 100 + 50).unwrap(),
-        op_id: None,
+        ..Memcpy::default()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{answer, capture};
 use stallmap::session::Session;
 
 /// Captures of programs with planted defects. Every other capture is of a correct program.
-const WRONG: [&str; 2] = ["sanitize/torch", "sanitize/wrong"];
+const WRONG: [&str; 3] = ["sanitize/defects", "sanitize/torch", "sanitize/wrong"];
 
 /// All captures below a folder, by their paths without the extension.
 fn captures_below(folder: &Path, name: &str) -> Vec<String> {
@@ -34,6 +34,11 @@ async fn rows(name: &str, sql: &str) -> Vec<String> {
 
 /// The lines of a program that end in a mark, by the mark's name.
 fn marks(program: &str, mark: &str) -> BTreeMap<String, usize> {
+    marked(program, mark).into_iter().collect()
+}
+
+/// The names and lines of a program's marks.
+fn marked(program: &str, mark: &str) -> Vec<(String, usize)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/programs").join(program);
     let text = fs::read_to_string(path).unwrap();
     let marked =
@@ -60,15 +65,13 @@ async fn every_wrong_kernel_is_found_at_its_line() {
                FROM wrong_access w JOIN launch l ON l.kernel_id = w.kernel_id \
                JOIN kernel_name n ON n.function_id = l.function_id";
     let found: BTreeSet<String> = rows("sanitize/wrong", sql).await.into_iter().collect();
-    let (at, with) = (marks("sanitize_truth.cu", "// at: "), marks("sanitize_truth.cu", "// with: "));
+    let (at, with) = (marks("sanitize_truth.cu", "// at: "), marked("sanitize_truth.cu", "// with: "));
     assert_eq!(at.len(), 25);
     // Its fence may order its blocks.
     for (name, line) in at.iter().filter(|(name, _)| *name != "early_total") {
-        let lines: Vec<String> = [Some(line), with.get(name)]
-            .into_iter()
-            .flatten()
-            .map(|line| format!("sanitize_truth.cu:{line}"))
-            .collect();
+        let met = with.iter().filter(|(met, _)| met == name).map(|(_, line)| line);
+        let lines: Vec<String> =
+            std::iter::once(line).chain(met).map(|line| format!("sanitize_truth.cu:{line}")).collect();
         let own: Vec<&String> = found.iter().filter(|row| row.starts_with(&format!("{name} |"))).collect();
         assert!(!own.is_empty(), "{name} is not found");
         for row in own {
@@ -138,8 +141,15 @@ async fn memory_is_reused_too_early_only_by_a_stream_that_does_not_wait() {
     assert!(named.len() == 1 && named[0].starts_with("reused_memory | finding_truth.py:"), "{named:?}");
     // An allocator that waits for the stream gives other memory.
     assert_eq!(crafted("finding_truth", &changes(&apart), found).await, [""; 0]);
-    // A stream that waits begins later. One stream has an order. Times of another run are of other memory.
-    for (run, stream, begin) in [(1, 0, FIRST_END), (1, 1, SECOND_BEGIN), (2, 0, SECOND_BEGIN)] {
+    // Times of another run are of the same memory, unless the allocator waits for streams.
+    let elsewhere = activities(2, 0, SECOND_BEGIN);
+    let mut changes: Vec<TableChange<'_>> =
+        vec![unseen[0], unseen[1], ("storage", &moved), ("gpu_activity", &elsewhere)];
+    assert_eq!(crafted("finding_truth", &changes, found).await, [expected]);
+    changes.push(("op", "SELECT * REPLACE ('aten::record_stream.default' AS name) FROM op"));
+    assert_eq!(crafted("finding_truth", &changes, found).await, [""; 0]);
+    // A stream that waits begins later. One stream has an order.
+    for (run, stream, begin) in [(1, 0, FIRST_END), (1, 1, SECOND_BEGIN)] {
         let late = activities(run, stream, begin);
         let changes: [TableChange<'_>; 4] =
             [unseen[0], unseen[1], ("storage", &moved), ("gpu_activity", &late)];
@@ -158,6 +168,36 @@ async fn copies_are_misaligned_by_the_distance_of_their_ends() {
         let common: Vec<Option<u32>> =
             rows.iter().map(|row| row.rsplit(" | ").next().unwrap().parse().ok()).collect();
         assert_eq!(common, expected.map(Some).into_iter().collect::<Vec<_>>(), "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn rows_of_copies_overlap_and_reach_too_far_by_their_pitch() {
+    let found = "SELECT CAST(overlap_bytes AS VARCHAR) FROM overlapping_copy \
+                 UNION ALL SELECT copy_end || ' ' || CAST(byte_count AS VARCHAR) FROM wide_copy ORDER BY 1";
+    // 8 rows of 128 bytes in an allocation, as many as fit with their pitch, or one pitch later.
+    let copied = |distance: i32, end: u32| {
+        format!(
+            "SELECT m.* REPLACE ('device_to_device' AS kind, a.address + 8000 - {end} AS source, \
+             a.address + 8000 - {end} + {distance} AS destination, 1024 AS size_bytes, 128 AS row_bytes, \
+             256 AS source_pitch, 256 AS destination_pitch, a.alloc_ns AS begin_ns) \
+             FROM (SELECT * FROM memcpy LIMIT 1) m JOIN device_allocation a ON a.allocation_id = 2"
+        )
+    };
+    let span = 7 * 256 + 128;
+    let cases: [(i32, u32, &[&str]); 5] = [
+        (-128, span, &[]),
+        (-64, span, &["512"]),
+        (-256, span, &["896"]),
+        (-128, span - 28, &["source 28"]),
+        (-4096, span, &[]),
+    ];
+    let allocation = "SELECT * REPLACE (8000 AS size_bytes) FROM device_allocation WHERE allocation_id = 2";
+    for (distance, end, expected) in cases {
+        let copy = copied(distance, end);
+        let rows =
+            crafted("sanitize/right", &[("memcpy", &copy), ("device_allocation", allocation)], found).await;
+        assert_eq!(rows, expected, "{distance} {end}");
     }
 }
 

@@ -161,7 +161,13 @@ mod tests {
     /// Needs a compiler, not a GPU. Without one, the error must name the missing file.
     #[test]
     fn patches_compile_or_say_what_is_missing() {
-        let accesses = ["stallmap_global", "stallmap_shared", "stallmap_local", "stallmap_async"];
+        let accesses = [
+            "stallmap_global",
+            "stallmap_shared",
+            "stallmap_local",
+            "stallmap_async",
+            "stallmap_async_shared",
+        ];
         let blocks = ["stallmap_block_enter", "stallmap_block_exit"];
         let records = 0x7f00_1234_5600;
         for (source, expected) in

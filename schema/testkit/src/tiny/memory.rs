@@ -94,6 +94,7 @@ pub(super) fn memory(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         ordinal: 0,
         begin_ns: at(2),
         op_id: None,
+        ..Memcpy::default()
     }])?;
     writer.append_rows([Memset {
         run_id: ACCESSES,

@@ -51,12 +51,16 @@ impl AccessInstrument {
         if replayed::is_session() || self.is_timing() {
             return;
         }
-        let [width, height, depth] = data.extent;
-        let has_gaps = height.max(1) * depth.max(1) > 1 && data.pitches.iter().any(|pitch| *pitch > width);
-        if has_gaps {
+        let [row_bytes, height, depth] = data.extent;
+        let has_gaps =
+            height.max(1) * depth.max(1) > 1 && data.pitches.iter().any(|pitch| *pitch > row_bytes);
+        // How far apart layers are is not reported.
+        let is_rows = has_gaps && depth <= 1 && row_bytes.checked_mul(height) == Some(data.size_bytes);
+        if has_gaps && !is_rows {
             session::lose(LossKind::Memory, "gaps of a copy in several dimensions", 1, None);
         }
         let stream_id = self.lock().stream(data.streams[1]);
+        let context = context::of_launch().unwrap_or_default();
         session::emit(Memcpy {
             run_id: RunId(0),
             kind: match data.direction {
@@ -71,7 +75,12 @@ impl AccessInstrument {
             stream_id,
             ordinal: session::next_ordinal(),
             begin_ns: session::now_ns(),
-            op_id: context::current_op(),
+            op_id: context.op_id,
+            row_bytes: is_rows.then_some(row_bytes),
+            source_pitch: is_rows.then_some(data.pitches[0].max(row_bytes)),
+            destination_pitch: is_rows.then_some(data.pitches[1].max(row_bytes)),
+            pystates_hash: context.pystates_hash,
+            native_stack: context.native_stack,
         });
     }
 

@@ -163,7 +163,9 @@ impl AccessInstrument {
             match space {
                 RecordedSpace::Global => {
                     kinds.push((instruction::GLOBAL, c"stallmap_global"));
-                    kinds.push((instruction::MEMCPY_ASYNC, c"stallmap_async"));
+                    let has_shared = self.config.spaces.contains(&RecordedSpace::Shared);
+                    let copies = if has_shared { c"stallmap_async_shared" } else { c"stallmap_async" };
+                    kinds.push((instruction::MEMCPY_ASYNC, copies));
                 }
                 RecordedSpace::Shared => kinds.push((instruction::SHARED, c"stallmap_shared")),
                 RecordedSpace::Local => kinds.push((instruction::LOCAL, c"stallmap_local")),
