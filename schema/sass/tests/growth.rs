@@ -112,7 +112,7 @@ fn answers_that_grow_with_the_square_are_refused() {
             _ => "@P0 EXIT".to_owned(),
         })
         .collect();
-    let steps = (1 << 19) + 160 * 20_000;
+    let steps = (1 << 23) + 160 * 20_000;
     assert_eq!(analyzed(&lines, &[0]).unwrap_err(), TooMuchWork { steps });
     let few = analyzed(&lines[..200], &[0]).unwrap();
     assert!(few.producers.len() > 100 * 100 / 2, "{} producers", few.producers.len());

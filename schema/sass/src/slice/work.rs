@@ -6,10 +6,10 @@
 
 use std::cell::Cell;
 
-/// Steps that every section may take.
-const STEPS: u64 = 1 << 19;
-/// Steps that a section may take in addition for each of its instructions. The largest need of the 8,009 sections in
-/// the bundled captures is 55.
+/// Steps that every section may take: some 0.3 s. Of 17,509 sections of cuDNN 9.28 for sm_90, the largest need is 5.7
+/// million, in 8,520 instructions: kernels of convolutions with many mbarriers, and unrolled recurrent networks.
+const STEPS: u64 = 1 << 23;
+/// Steps that a section may take in addition for each of its instructions. Long code needs up to 60.
 const STEPS_PER_INSTRUCTION: u64 = 160;
 
 /// The steps that an analysis may still take.
