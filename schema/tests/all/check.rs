@@ -6,7 +6,7 @@ use arrow::array::{AsArray, RecordBatch, StringArray};
 use arrow::datatypes::UInt8Type;
 use parquet::arrow::ArrowWriter;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::check::{CaptureRule, check};
+use stallmap_schema::check::CaptureRule;
 use stallmap_schema::id::{KernelId, OpId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables;
@@ -15,6 +15,7 @@ use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
 use stallmap_schema::tables::replay::{BundleContent, BundlePage};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::Storage;
+use stallmap_write::check::check;
 use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::tiny;

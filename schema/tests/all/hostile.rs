@@ -20,7 +20,7 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::{bounds, entry, unfinished};
-use stallmap_schema::check::{CaptureRule, check};
+use stallmap_schema::check::CaptureRule;
 use stallmap_schema::hash;
 use stallmap_schema::id::TensorId;
 use stallmap_schema::table::TableRow;
@@ -30,6 +30,7 @@ use stallmap_schema::tables::python::PythonState;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, Tensor};
+use stallmap_write::check::check;
 use stallmap_write::pack::unpack;
 use stallmap_write::{CaptureForm, CaptureWriter};
 
