@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let is_shown = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
     let shown = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        memory::end_without();
+        memory::end_without(panic);
         if is_shown {
             shown(panic);
         }

@@ -5,6 +5,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::stderr;
+use std::panic::PanicHookInfo;
 
 use nix::libc;
 
@@ -16,16 +17,29 @@ static ALLOCATOR: OutOfMemoryExit = OutOfMemoryExit;
 const MESSAGE: &[u8] = b"stallmap-record: error: there is no memory left\n\
     stallmap-record: hint: if NAME.stallmap.partial is there, `stallmap-record recover` makes a capture of it\n";
 
+/// `ENOMEM` as Rust prints it: the runtime's text where a thread's stack cannot be mapped.
+const OUT_OF_MEMORY: &str = "(os error 12)";
+
 /// Bytes that threads and compressors ask for as they begin, and panic without.
 const PROBE: Layout = Layout::new::<[u8; 4 << 20]>();
 
 /// Ends the process where there is no memory left. Panics of threads and of libraries are of this cause then, and to
-/// unwind them takes memory, too.
-pub(crate) fn end_without() {
+/// unwind them takes memory, too. Another thread may have freed some since: the panic's text counts as well.
+pub(crate) fn end_without(panic: &PanicHookInfo<'_>) {
+    if panic.payload_as_str().is_some_and(|text| text.contains(OUT_OF_MEMORY)) {
+        end();
+    }
     // SAFETY: the size is not zero.
     let block = OutOfMemoryExit::checked(unsafe { System.alloc(PROBE) });
     // SAFETY: it was allocated with this layout.
     unsafe { System.dealloc(block, PROBE) };
+}
+
+fn end() -> ! {
+    // A failure to write cannot be reported. Nothing here allocates or waits for a lock.
+    nix::unistd::write(stderr(), MESSAGE).unwrap_or_default();
+    // SAFETY: it ends the process and touches no memory of it.
+    unsafe { libc::_exit(NOT_WRITTEN.into()) }
 }
 
 struct OutOfMemoryExit;
@@ -33,10 +47,7 @@ struct OutOfMemoryExit;
 impl OutOfMemoryExit {
     fn checked(block: *mut u8) -> *mut u8 {
         if block.is_null() {
-            // A failure to write cannot be reported. Nothing here allocates or waits for a lock.
-            nix::unistd::write(stderr(), MESSAGE).unwrap_or_default();
-            // SAFETY: it ends the process and touches no memory of it.
-            unsafe { libc::_exit(NOT_WRITTEN.into()) }
+            end();
         }
         block
     }
