@@ -33,7 +33,7 @@ struct MapAddress {
     words: BTreeSet<u32>,
     /// The numbers that are added to them.
     added: BTreeSet<i64>,
-    /// What it may be.
+    /// Its values, by the ways to it.
     values: BTreeSet<BasedConstant>,
 }
 
@@ -143,7 +143,7 @@ struct DescriptorMaker<'m, 'q> {
 }
 
 impl DescriptorMaker<'_, '_> {
-    /// What is stored into the tensor maps that a fence, and those behind it, make known, by their place.
+    /// The pointers stored into the tensor maps that a fence and those behind it make known, by their place.
     fn maps(&mut self, fence: usize) -> Result<Vec<StoredPointers>, TooMuchWork> {
         let since = self.since_the_fence_before(fence)?;
         let mut found: Vec<MapStore> = Vec::new();

@@ -290,7 +290,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
         (cut, true, "its cubin is damaged: "),
         (flip, false, "its cubin has another hash than the manifest"),
         (foreign, true, "its cubin cannot be read: "),
-        (crafted, true, "its analysis takes more than 3724288 steps"),
+        (crafted, true, "its analysis takes more than 11588608 steps"),
         (long, true, "its section has more than 4194304 bytes of code"),
     ];
     for (number, (change, is_listed, reason)) in cases.into_iter().enumerate() {
