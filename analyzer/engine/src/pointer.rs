@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_schema::id::{AllocationId, KernelId, StorageId, TensorId};
+use stallmap_schema::id::{Address, AllocationId, KernelId, StorageId, TensorId};
 use stallmap_schema::table::TableRow as _;
 
 use super::derived::{OpenWord, PointerTensor};
@@ -21,6 +21,7 @@ pub(super) fn rows(batch: &RecordBatch, mut resolver: AddressResolver) -> Result
                 rows.push(PointerTensor {
                     kernel_id: KernelId(kernel_id),
                     parameter_offset,
+                    address: Address(word),
                     target: OpenWord(target.text().into()),
                     storage_id: storage.map(StorageId),
                     tensor_id: tensor.map(TensorId),

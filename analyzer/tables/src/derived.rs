@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, StringDictionaryBuilder};
 use arrow::datatypes::{DataType, UInt8Type};
 use stallmap_schema::cell::{ColumnCell, read_text, word_type};
-use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
+use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 
 /// The accesses of a capture, and the tables that have no rows without them.
 pub const OF_ACCESSES: [&str; 18] = [
@@ -480,6 +480,8 @@ stallmap_schema::tables! {
         kernel_id: KernelId => "launch"."kernel_id",
         /// Offset of the word among the launch's parameters, bytes.
         parameter_offset: u32,
+        /// The word.
+        address: Address,
         /// Target of an access to its address, as in `access_tensor`. Words that point to no known memory have no row.
         target: OpenWord,
         /// The storage, if known.

@@ -49,6 +49,15 @@ fn show(section: &CodeSection, analysis: &SectionAnalysis) {
             }
         }
     }
+    for found in &analysis.pointer_arrays {
+        println!("pointer of {:#06x}: in the array at parameter {:#x}", found.offset, found.parameter_offset);
+    }
+    for found in &analysis.pointer_stores {
+        println!(
+            "{:#06x} stores pointer {:#x} to memory at parameter {:#x}",
+            found.offset, found.stored_offset, found.parameter_offset
+        );
+    }
     for found in &analysis.tensor_maps {
         println!("tensor map of {:#06x}: parameter {:#x}", found.offset, found.parameter_offset);
     }

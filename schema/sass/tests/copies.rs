@@ -151,6 +151,40 @@ fn the_last_of_two_pointers_stays() {
     );
 }
 
+/// Two maps that are made together, of pointers in arrays, and the kernel that fills such an array.
+#[test]
+fn tensor_maps_made_together_lead_to_their_arrays_of_pointers() {
+    let program = "ULDC.64 R28 c544
+         ULDC.64 R30 c552
+         LDC.64 R2 c528
+         LDG.64 R12 R2
+         LDC.64 R4 c536
+         LDG.64 R14 R4
+         MOVI R8 #0
+         STS.64 R8 R12
+         MOVI R9 #128
+         STS.64 R9 R14
+         UTMACCTL.IV R28
+         UTMACCTL.IV R30
+         UTMALDG R28 R20
+         UTMALDG R30 R20
+         EXIT";
+    let arrays = |program| -> Vec<(u32, u32)> {
+        run(program).pointer_arrays.iter().map(|one| (one.offset / 16, one.parameter_offset)).collect()
+    };
+    assert_eq!(arrays(program), [(12, 0), (13, 8)]);
+    let stores = run("LDC.64 R2 c528
+         LDC.64 R12 c536
+         S2R R5
+         SHL3 R2 R5 R2
+         STG.64 R2 R12
+         EXIT")
+    .pointer_stores;
+    let stores: Vec<(u32, u32, u32)> =
+        stores.iter().map(|one| (one.offset / 16, one.parameter_offset, one.stored_offset)).collect();
+    assert_eq!(stores, [(4, 0, 8)]);
+}
+
 #[test]
 fn work_before_a_signal_in_a_loop_is_that_since_the_one_before() {
     check_signals(

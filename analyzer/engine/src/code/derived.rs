@@ -176,6 +176,32 @@ stallmap_schema::tables! {
         /// As in `tensor_map_use`.
         block_axes: Option<String>,
     }
+    /// A tensor-map copy and an array of pointers among the kernel's parameters: the kernel stores a pointer of the array into
+    /// the copy's tensor map.
+    PointerArrayUse "pointer_array_use" key [function_id, pc, parameter_offset] sort [] {
+        /// The function.
+        function_id: FunctionId => "function"."function_id",
+        /// The copy.
+        pc: Pc,
+        /// The kernel with this parameter.
+        kernel_function_id: FunctionId => "function"."function_id",
+        /// Offset of the array's address among that kernel's parameters, bytes.
+        parameter_offset: u32,
+    }
+    /// A store to the memory of one pointer among the kernel's parameters of an address that is computed from another: it
+    /// makes arrays of pointers for other kernels.
+    PointerStoreUse "pointer_store" key [function_id, pc, parameter_offset, stored_offset] sort [] {
+        /// The function.
+        function_id: FunctionId => "function"."function_id",
+        /// The store.
+        pc: Pc,
+        /// The kernel with these parameters.
+        kernel_function_id: FunctionId => "function"."function_id",
+        /// Offset of the pointer to the memory that it writes among that kernel's parameters, bytes.
+        parameter_offset: u32,
+        /// Offset of the pointer that it stores.
+        stored_offset: u32,
+    }
     /// An access to device memory and a pointer among the kernel's parameters that is a term of its address, by any path.
     ///
     /// The code proves it: the memory that was meant is the pointer's, if no other row of the access has a pointer. Accesses

@@ -4,15 +4,15 @@
 
 use stallmap_sass::instruction::{ExecutionUnit, MemorySpace};
 use stallmap_sass::slice::analysis::{
-    AccessPointer, BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, FillKind, ProducerConfidence,
-    ProducerLink, SharedMemoryFill, WaitClass, WaitProducer,
+    AccessPointer, BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, FillKind, PointerStore,
+    ProducerConfidence, ProducerLink, SharedMemoryFill, WaitClass, WaitProducer,
 };
 use stallmap_sass::slice::axes::GridAxes;
 
 use super::findings::{MemoryInstruction, SectionFindings};
 
 /// The first bytes of a file. The last of them is the version of this layout.
-const MAGIC: [u8; 16] = *b"stallmap code 7\n";
+const MAGIC: [u8; 16] = *b"stallmap code 8\n";
 /// Bytes of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
 /// Placeholder for a missing distance: no path of a section is that long.
@@ -49,10 +49,17 @@ pub(super) fn encode(key: &blake3::Hash, findings: &SectionFindings) -> Vec<u8> 
         body.number(map.parameter_offset);
         body.axes(map.axes);
     });
-    body.list(&findings.pointers, |body, pointer| {
-        body.number(pointer.offset);
-        body.number(pointer.parameter_offset);
-        body.axes(pointer.axes);
+    for pointers in [&findings.pointers, &findings.pointer_arrays] {
+        body.list(pointers, |body, pointer| {
+            body.number(pointer.offset);
+            body.number(pointer.parameter_offset);
+            body.axes(pointer.axes);
+        });
+    }
+    body.list(&findings.pointer_stores, |body, store| {
+        body.number(store.offset);
+        body.number(store.parameter_offset);
+        body.number(store.stored_offset);
     });
     body.list(&findings.accesses, |body, access| {
         body.number(access.offset);
@@ -109,8 +116,14 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<SectionFindings
                 axes: body.axes()?,
             })
         })?,
-        pointers: body.list(|body| {
-            Some(CopyPointer { offset: body.number()?, parameter_offset: body.number()?, axes: body.axes()? })
+        pointers: body.list(copy_pointer)?,
+        pointer_arrays: body.list(copy_pointer)?,
+        pointer_stores: body.list(|body| {
+            Some(PointerStore {
+                offset: body.number()?,
+                parameter_offset: body.number()?,
+                stored_offset: body.number()?,
+            })
         })?,
         accesses: body
             .list(|body| Some(AccessPointer { offset: body.number()?, parameter_offset: body.number()? }))?,
@@ -127,6 +140,10 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<SectionFindings
         })?,
     };
     body.0.is_empty().then_some(findings)
+}
+
+fn copy_pointer(body: &mut AnalysisReader<'_>) -> Option<CopyPointer> {
+    Some(CopyPointer { offset: body.number()?, parameter_offset: body.number()?, axes: body.axes()? })
 }
 
 fn producer(body: &mut AnalysisReader<'_>) -> Option<WaitProducer> {
@@ -265,6 +282,8 @@ mod tests {
                 axes: GridAxes::from_bits(5),
             }],
             pointers: vec![CopyPointer { offset: 0x20, parameter_offset: 8, axes: None }],
+            pointer_arrays: vec![CopyPointer { offset: 0x20, parameter_offset: 16, axes: None }],
+            pointer_stores: vec![PointerStore { offset: 0x30, parameter_offset: 16, stored_offset: 8 }],
             accesses: vec![AccessPointer { offset: 0x30, parameter_offset: 16 }],
             signals: vec![BarrierSignal { offset: 0x30, work: vec![0x10, 0x30] }],
             fills: vec![SharedMemoryFill { offset: 0x30, fill: 0x10, kind: FillKind::Load, share: 0.5 }],

@@ -2,8 +2,8 @@
 
 use stallmap_sass::instruction::{ExecutionUnit, MemorySpace};
 use stallmap_sass::slice::analysis::{
-    AccessPointer, BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, SectionAnalysis, SharedMemoryFill,
-    WaitProducer,
+    AccessPointer, BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, PointerStore, SectionAnalysis,
+    SharedMemoryFill, WaitProducer,
 };
 use stallmap_sass::word::INSTRUCTION_BYTES;
 
@@ -22,6 +22,10 @@ pub struct SectionFindings {
     pub tensor_maps: Vec<CopyTensorMap>,
     /// Copies with pointers among the parameters.
     pub pointers: Vec<CopyPointer>,
+    /// Copies with arrays of pointers among the parameters.
+    pub pointer_arrays: Vec<CopyPointer>,
+    /// Stores of pointers among the parameters.
+    pub pointer_stores: Vec<PointerStore>,
     /// Accesses with pointers among the parameters.
     pub accesses: Vec<AccessPointer>,
     /// Signals with the work before them.
@@ -54,7 +58,20 @@ impl SectionFindings {
         let memory = memory.collect();
         let SectionAnalysis { blocks, producers, tensor_maps, pointers, accesses, signals, fills, .. } =
             analysis;
-        Self { unknown, memory, blocks, producers, tensor_maps, pointers, accesses, signals, fills }
+        let (pointer_arrays, pointer_stores) = (analysis.pointer_arrays, analysis.pointer_stores);
+        Self {
+            unknown,
+            memory,
+            blocks,
+            producers,
+            tensor_maps,
+            pointers,
+            pointer_arrays,
+            pointer_stores,
+            accesses,
+            signals,
+            fills,
+        }
     }
 
     /// Memory access of the instruction at an offset. `None` without one.

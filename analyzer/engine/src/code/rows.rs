@@ -14,8 +14,8 @@ use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::table::TableRow;
 
 use super::derived::{
-    AccessPointerUse, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate,
-    SharedFill, SignalWork, TensorMapUse,
+    AccessPointerUse, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerArrayUse,
+    PointerStoreUse, PointerUse, ProducerCandidate, SharedFill, SignalWork, TensorMapUse,
 };
 use super::findings::MemoryInstruction;
 use super::section::{SectionCode, SectionFunction};
@@ -353,6 +353,32 @@ pub(super) fn pointers(section: &SectionCode, asked: &CodeScan) -> Result<Record
         let parameter_offset = pointer.parameter_offset;
         let block_axes = pointer.axes.map(GridAxes::name);
         let row = PointerUse { function_id, pc, kernel_function_id, parameter_offset, block_axes };
+        asked.wants_function(function_id).then_some(row)
+    });
+    asked.batch(rows)
+}
+
+/// Rows of `pointer_array_use`.
+pub(super) fn pointer_arrays(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
+    let kernel = section.kernel().map(|kernel| kernel.function_id);
+    let rows = section.findings.pointer_arrays.iter().filter_map(|array| {
+        let (function_id, pc) = section.location(array.offset)?;
+        let kernel_function_id = kernel?;
+        let parameter_offset = array.parameter_offset;
+        let row = PointerArrayUse { function_id, pc, kernel_function_id, parameter_offset };
+        asked.wants_function(function_id).then_some(row)
+    });
+    asked.batch(rows)
+}
+
+/// Rows of `pointer_store`.
+pub(super) fn pointer_stores(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
+    let kernel = section.kernel().map(|kernel| kernel.function_id);
+    let rows = section.findings.pointer_stores.iter().filter_map(|store| {
+        let (function_id, pc) = section.location(store.offset)?;
+        let kernel_function_id = kernel?;
+        let (parameter_offset, stored_offset) = (store.parameter_offset, store.stored_offset);
+        let row = PointerStoreUse { function_id, pc, kernel_function_id, parameter_offset, stored_offset };
         asked.wants_function(function_id).then_some(row)
     });
     asked.batch(rows)

@@ -20,8 +20,8 @@ use stallmap_schema::id::FunctionId;
 use stallmap_schema::table::{TableDef, TableRow as _};
 
 use super::derived::{
-    AccessPointerUse, BarrierStep, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse,
-    ProducerCandidate, SharedFill, SignalWork, TensorMapUse,
+    AccessPointerUse, BarrierStep, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerArrayUse,
+    PointerStoreUse, PointerUse, ProducerCandidate, SharedFill, SignalWork, TensorMapUse,
 };
 use super::rows::{self, CodeScan};
 use super::{AnalyzedSection, CaptureCode, SectionCode};
@@ -31,7 +31,7 @@ use stallmap_tables::provider::{DerivedRows, DerivedScan, DerivedTable, RowCount
 type SectionRows = fn(&SectionCode, &CodeScan) -> Result<RecordBatch>;
 
 /// The tables over a capture's code, each with its rows by section.
-const TABLES: [(TableDef, SectionRows); 11] = [
+const TABLES: [(TableDef, SectionRows); 13] = [
     // Its rows are not by section: see `CodeRows::batches`.
     (FunctionCode::TABLE, |_, asked| Ok(RecordBatch::new_empty(Arc::clone(&asked.schema)))),
     (Instruction::TABLE, rows::instructions),
@@ -40,6 +40,8 @@ const TABLES: [(TableDef, SectionRows); 11] = [
     (ProducerCandidate::TABLE, rows::candidates),
     (TensorMapUse::TABLE, rows::tensor_maps),
     (PointerUse::TABLE, rows::pointers),
+    (PointerArrayUse::TABLE, rows::pointer_arrays),
+    (PointerStoreUse::TABLE, rows::pointer_stores),
     (AccessPointerUse::TABLE, rows::access_pointers),
     (SignalWork::TABLE, rows::signals),
     (SharedFill::TABLE, rows::fills),

@@ -12,7 +12,7 @@ use crate::slice::copies::SectionCopies;
 use crate::slice::definitions::RegisterWrites;
 use crate::slice::fills::{ReadContents, shared_fills};
 use crate::slice::graph::FlowGraph;
-use crate::slice::pointers::access_pointers;
+use crate::slice::pointers::parameter_pointers;
 use crate::slice::producers::producers;
 use crate::slice::value::ValueQuery;
 use crate::slice::work::{AnalysisBudget, TooMuchWork};
@@ -32,6 +32,11 @@ pub struct SectionAnalysis {
     /// Bulk copies whose address in device memory, and tensor-map copies whose tensor map's content, was followed back to
     /// kernel parameters, by offset.
     pub pointers: Vec<CopyPointer>,
+    /// Tensor-map copies with arrays of pointers among the kernel's parameters: the kernel stores a pointer of the array
+    /// into their tensor map.
+    pub pointer_arrays: Vec<CopyPointer>,
+    /// Stores of pointers among the kernel's parameters to memory that others of them point to.
+    pub pointer_stores: Vec<PointerStore>,
     /// Accesses to device memory whose address is the sum of a kernel parameter that may be a pointer and of other things.
     pub accesses: Vec<AccessPointer>,
     /// Signals of warps that others wait for, by offset.
@@ -191,6 +196,17 @@ pub struct CopyPointer {
     pub axes: Option<GridAxes>,
 }
 
+/// A store to memory behind one pointer among the kernel's parameters of an address that is computed from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PointerStore {
+    /// The store's offset.
+    pub offset: u32,
+    /// Offset of the pointer to the memory that is written, among the kernel's parameters, bytes.
+    pub parameter_offset: u32,
+    /// Offset of the pointer that is stored.
+    pub stored_offset: u32,
+}
+
 /// An access to device memory and a pointer among the kernel's parameters that is a term of its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccessPointer {
@@ -255,12 +271,15 @@ pub fn analyze(code: &[u8], section: &CodeSection, sm: Sm) -> Result<SectionAnal
     let mut question = ValueQuery::new(&instructions, &flow, &definitions, sm, &work);
     let copies = SectionCopies::new(&instructions, &flow, &mut question, &work)?;
     let ReadContents { fills, stores: fill_stores } = shared_fills(&instructions, &mut question, &work)?;
+    let (accesses, pointer_stores) = parameter_pointers(&instructions, section, &flow, &definitions, sm);
     Ok(SectionAnalysis {
         producers: producers(&instructions, &flow, &definitions, &copies, &work)?,
         blocks: blocks(&flow),
         tensor_maps: copies.tensor_maps(section),
         pointers: copies.pointers(section),
-        accesses: access_pointers(&instructions, section, &flow, &definitions, sm),
+        pointer_arrays: copies.arrays(section),
+        pointer_stores,
+        accesses,
         signals: copies.signals(),
         fills,
         fill_stores,

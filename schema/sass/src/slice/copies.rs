@@ -11,7 +11,7 @@ use crate::instruction::{ExecutionUnit, MemorySpace, SassInstruction};
 use crate::register::{Register, RegisterFile};
 use crate::slice::analysis::{BarrierSignal, CopyPointer, CopyTensorMap, offset};
 use crate::slice::axes::{GridAxes, copy_axes};
-use crate::slice::descriptors;
+use crate::slice::descriptors::{self, StoredPointers};
 use crate::slice::graph::FlowGraph;
 use crate::slice::loops::InnermostLoops;
 use crate::slice::mbarrier::{Mbarrier, MbarrierEvidence, common, evidence};
@@ -36,6 +36,9 @@ pub(crate) struct SectionCopies {
     /// By bulk copy: words of constant bank 0 in the sum that is its address in device memory. By tensor-map copy: the
     /// words that the kernel stores into its tensor map.
     pointers: BTreeMap<usize, BTreeSet<u32>>,
+    /// By tensor-map copy: words of constant bank 0 in the addresses of arrays from which the kernel takes the pointer that
+    /// it stores into its tensor map.
+    arrays: BTreeMap<usize, BTreeSet<u32>>,
     /// By copy: the dimensions of the grid that say what it brings, where they are known.
     axes: BTreeMap<usize, GridAxes>,
     /// By instruction that arrives at an awaited mbarrier: the work before it.
@@ -49,7 +52,7 @@ impl SectionCopies {
         question: &mut ValueQuery<'_>,
         work: &AnalysisBudget,
     ) -> Result<Self, TooMuchWork> {
-        let (mut tensor_maps, mut pointers) = (BTreeMap::new(), BTreeMap::new());
+        let (mut tensor_maps, mut pointers, mut arrays) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for (index, instruction) in instructions.iter().enumerate() {
             if let Some(tensor_map) = tensor_map(instruction) {
                 let places = question.values(index, tensor_map)?;
@@ -66,7 +69,14 @@ impl SectionCopies {
                 pointers.insert(index, question.bank_words(index, address)?);
             }
         }
-        pointers.extend(descriptors::made(instructions, flow, &tensor_maps, question, work)?);
+        for (copy, StoredPointers { words, arrays: behind }) in
+            descriptors::made(instructions, flow, &tensor_maps, question, work)?
+        {
+            if !words.is_empty() {
+                pointers.insert(copy, words);
+            }
+            arrays.insert(copy, behind);
+        }
         let mut axes = BTreeMap::new();
         for copy in tensor_maps.keys().chain(pointers.keys()) {
             if let Some(known) = copy_axes(instructions, question, *copy, work)? {
@@ -96,7 +106,7 @@ impl SectionCopies {
             arriving.insert(index, met);
         }
         let signals = signals(flow, &groups, work)?;
-        Ok(Self { arriving, loops, tensor_maps, pointers, axes, signals })
+        Ok(Self { arriving, loops, tensor_maps, pointers, arrays, axes, signals })
     }
 
     /// Copies that signal the mbarrier that an instruction tests, else the arrivals of warps. None for other
@@ -155,7 +165,16 @@ impl SectionCopies {
 
     /// Bulk copies with the words among the kernel's parameters that may be their pointers.
     pub(crate) fn pointers(&self, section: &CodeSection) -> Vec<CopyPointer> {
-        let uses = self.pointers.iter().flat_map(|(index, words)| {
+        self.pointers_of(&self.pointers, section)
+    }
+
+    /// Tensor-map copies with the arrays of pointers among the kernel's parameters that may hold their address.
+    pub(crate) fn arrays(&self, section: &CodeSection) -> Vec<CopyPointer> {
+        self.pointers_of(&self.arrays, section)
+    }
+
+    fn pointers_of(&self, all: &BTreeMap<usize, BTreeSet<u32>>, section: &CodeSection) -> Vec<CopyPointer> {
+        let uses = all.iter().flat_map(|(index, words)| {
             let axes = self.axes.get(index).copied();
             let used = move |parameter_offset| CopyPointer { offset: offset(*index), parameter_offset, axes };
             pointer_parameters(words, section).map(used)

@@ -2,13 +2,15 @@
 //!
 //! A warp stores a tensor's address into the first word of a tensor map, in shared memory or where it shall be, and
 //! makes the map known to the unit that copies by UTMACCTL. Stores of eight bytes since the UTMACCTL before are the
-//! candidates: into the map itself, or the first address in shared memory. That is a rule, not a proof.
+//! candidates: into the map itself, or the first address in shared memory. Several maps that are made together lie in
+//! shared memory in the order of their UTMACCTL. What is stored is a pointer of the kernel, or one of an array of
+//! pointers in device memory. That is a rule, not a proof.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::Direction;
 
-use crate::instruction::{MemoryEffect, MemorySpace, SassInstruction};
+use crate::instruction::{MemoryEffect, MemoryOperand, MemorySpace, SassInstruction};
 use crate::register::{Register, RegisterFile};
 use crate::slice::copies::{mbarriers, tensor_map};
 use crate::slice::graph::FlowGraph;
@@ -24,17 +26,51 @@ const CONTROL: &str = "UTMACCTL";
 /// Its bit of `.PF`.
 const PREFETCH: u32 = 82;
 
-/// An address of a tensor map: words of constant bank 0 in its sum, and the numbers that are added to them.
-type MapAddress = (BTreeSet<u32>, BTreeSet<i64>);
+/// An address of a tensor map.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct MapAddress {
+    /// Words of constant bank 0 in its sum.
+    words: BTreeSet<u32>,
+    /// The numbers that are added to them.
+    added: BTreeSet<i64>,
+    /// Its values, by the ways to it.
+    values: BTreeSet<BasedConstant>,
+}
 
-/// By tensor-map copy whose tensor map is no parameter: words of constant bank 0 that the kernel stores into it.
+impl MapAddress {
+    fn is_near(&self, other: &Self) -> bool {
+        self.words == other.words && !self.added.is_disjoint(&other.added)
+    }
+}
+
+/// Pointers that a kernel stores into a tensor map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StoredPointers {
+    /// Words of constant bank 0.
+    pub(crate) words: BTreeSet<u32>,
+    /// Words of constant bank 0 in the addresses of arrays in device memory from which pointers are loaded.
+    pub(crate) arrays: BTreeSet<u32>,
+}
+
+impl StoredPointers {
+    fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.arrays.is_empty()
+    }
+
+    fn extend(&mut self, other: &Self) {
+        self.words.extend(&other.words);
+        self.arrays.extend(&other.arrays);
+    }
+}
+
+/// By tensor-map copy whose tensor map is no parameter: what the kernel stores into it.
 pub(crate) fn made(
     instructions: &[SassInstruction],
     flow: &FlowGraph,
     copies: &BTreeMap<usize, BTreeSet<BasedConstant>>,
     question: &mut ValueQuery<'_>,
     work: &AnalysisBudget,
-) -> Result<BTreeMap<usize, BTreeSet<u32>>, TooMuchWork> {
+) -> Result<BTreeMap<usize, StoredPointers>, TooMuchWork> {
     let mut made = BTreeMap::new();
     let fences = instructions.iter().enumerate().filter(|(_, one)| is_fence(one));
     let fences: Vec<usize> = fences.map(|(index, _)| index).collect();
@@ -42,21 +78,35 @@ pub(crate) fn made(
         return Ok(made);
     }
     // By address of a tensor map: what is stored into it.
-    let mut stored: BTreeMap<MapAddress, BTreeSet<u32>> = BTreeMap::new();
+    let mut stored: BTreeMap<MapAddress, StoredPointers> = BTreeMap::new();
+    // Maps that are made together, by their place in shared memory, and those of them that have a fence by now.
+    let (mut together, mut served) = (Vec::new(), 0);
     for fence in &fences {
-        if let Some(address) = address(instructions, question, *fence)? {
-            let words =
-                DescriptorMaker { instructions, flow, question, work, address: &address }.words(*fence)?;
-            stored.entry(address).or_default().extend(words);
+        let Some(address) = address(instructions, question, *fence)? else { continue };
+        let mut maker = DescriptorMaker { instructions, flow, question, work, address: &address };
+        let maps = maker.maps(*fence)?;
+        if maps.is_empty() {
+            served += 1;
+        } else {
+            (together, served) = (maps, 0);
+        }
+        if let Some(pointers) = together.get(served) {
+            stored.entry(address).or_default().extend(pointers);
         }
     }
     for copy in copies.keys().filter(|copy| instructions[**copy].mnemonic != Some(CONTROL)) {
-        let Some((words, added)) = address(instructions, question, *copy)? else { continue };
+        let Some(address) = address(instructions, question, *copy)? else { continue };
         work.spend(stored.len())?;
+        let equal =
+            |known: &&MapAddress| known.is_near(&address) && !known.values.is_disjoint(&address.values);
+        let has_equal = stored.keys().any(|known| equal(&known));
+        let mut its = StoredPointers::default();
         // A sum by another path, to which no tensor map was stored, is no address of the copy's.
-        let is_its = |known: &&MapAddress| known.0 == words && !known.1.is_disjoint(&added);
-        let its: BTreeSet<u32> =
-            stored.keys().filter(is_its).flat_map(|known| &stored[known]).copied().collect();
+        for (_, pointers) in
+            stored.iter().filter(|(known, _)| if has_equal { equal(known) } else { known.is_near(&address) })
+        {
+            its.extend(pointers);
+        }
         if !its.is_empty() {
             made.insert(*copy, its);
         }
@@ -76,12 +126,13 @@ fn address(
 ) -> Result<Option<MapAddress>, TooMuchWork> {
     let Some(register) = tensor_map(&instructions[index]) else { return Ok(None) };
     let words = question.bank_words(index, register)?;
-    let added = question.starts(index, register)?.into_iter().map(|value| value.constant).collect();
-    Ok((!words.is_empty()).then_some((words, added)))
+    let values = question.starts(index, register)?;
+    let added = values.iter().map(|value| value.constant).collect();
+    Ok((!words.is_empty()).then_some(MapAddress { words, added, values }))
 }
 
 /// A store of eight bytes: where it lies in shared memory, `None` in the tensor map itself, and what is stored.
-type MapStore = (Option<i64>, usize, BTreeSet<u32>);
+type MapStore = (Option<i64>, usize, StoredPointers);
 
 struct DescriptorMaker<'m, 'q> {
     instructions: &'m [SassInstruction],
@@ -92,21 +143,20 @@ struct DescriptorMaker<'m, 'q> {
 }
 
 impl DescriptorMaker<'_, '_> {
-    /// Words that are stored into the tensor map that a fence makes known.
-    fn words(&mut self, fence: usize) -> Result<BTreeSet<u32>, TooMuchWork> {
+    /// The pointers stored into the tensor maps that a fence and those behind it make known, by their place.
+    fn maps(&mut self, fence: usize) -> Result<Vec<StoredPointers>, TooMuchWork> {
         let since = self.since_the_fence_before(fence)?;
         let mut found: Vec<MapStore> = Vec::new();
         for index in since {
             found.extend(self.stored(index)?);
         }
-        // The map itself, else the first address in shared memory: an address is a tensor map's first word. The last of
-        // several stores there is the one that stays.
-        let Some(address) = found.iter().map(|(address, ..)| *address).min() else {
-            return Ok(BTreeSet::new());
-        };
-        let there = found.into_iter().filter(|(other, ..)| *other == address);
-        let last = there.max_by_key(|(_, index, _)| (*index < fence, *index));
-        Ok(last.map(|(.., words)| words).unwrap_or_default())
+        // The map itself, else places in shared memory: an address is a tensor map's first word. The last of several
+        // stores there is the one that stays.
+        found.sort_by_key(|(address, index, _)| (*address, *index >= fence, std::cmp::Reverse(*index)));
+        found.dedup_by_key(|(address, ..)| *address);
+        let is_itself = found.first().is_some_and(|(address, ..)| address.is_none());
+        found.truncate(if is_itself { 1 } else { found.len() });
+        Ok(found.into_iter().map(|(.., pointers)| pointers).collect())
     }
 
     /// The instructions between a fence and those before it.
@@ -151,7 +201,24 @@ impl DescriptorMaker<'_, '_> {
         };
         let data = Register { file: RegisterFile::General, index: instruction.word.byte(SECOND_SOURCE) };
         let words = self.question.bank_words(index, data)?;
-        Ok((!words.is_empty()).then_some((address, index, words)))
+        let arrays = if words.is_empty() { self.arrays(index, data)? } else { BTreeSet::new() };
+        let pointers = StoredPointers { words, arrays };
+        Ok((!pointers.is_empty()).then_some((address, index, pointers)))
+    }
+
+    /// Words in the addresses of device memory from which a pointer is loaded.
+    fn arrays(&mut self, index: usize, data: Register) -> Result<BTreeSet<u32>, TooMuchWork> {
+        let mut words = BTreeSet::new();
+        for load in self.question.definitions_before(index, data)? {
+            let is_pointer =
+                |memory: &MemoryOperand| memory.space == MemorySpace::Global && memory.bytes == POINTER_BYTES;
+            if let Some(address) =
+                self.instructions[load].memory.filter(is_pointer).and_then(|memory| memory.address)
+            {
+                words.extend(self.question.bank_words(load, address)?);
+            }
+        }
+        Ok(words)
     }
 
     /// True if an instruction stores to the first word of the tensor map.
@@ -162,6 +229,6 @@ impl DescriptorMaker<'_, '_> {
         let offset = i64::from(memory.offset);
         let starts = self.question.starts(index, register)?;
         let added: BTreeSet<i64> = starts.into_iter().map(|value| value.constant + offset).collect();
-        Ok((words, added) == *self.address)
+        Ok(words == self.address.words && added == self.address.added)
     }
 }

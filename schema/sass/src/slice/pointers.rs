@@ -1,11 +1,11 @@
-//! Pointers among a kernel's parameters from which the addresses of its accesses are computed.
+//! Pointers among a kernel's parameters from which the addresses of its accesses are computed, and those that it stores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cubin::CodeSection;
-use crate::instruction::{ExecutionUnit, MemorySpace, SassInstruction};
-use crate::register::Register;
-use crate::slice::analysis::{AccessPointer, offset};
+use crate::instruction::{ExecutionUnit, MemoryEffect, MemorySpace, SassInstruction};
+use crate::register::{Register, RegisterFile};
+use crate::slice::analysis::{AccessPointer, PointerStore, offset};
 use crate::slice::copies::pointer_parameters;
 use crate::slice::definitions::RegisterWrites;
 use crate::slice::graph::FlowGraph;
@@ -13,24 +13,60 @@ use crate::slice::value::{BaseTerms, ValueQuery};
 use crate::slice::work::{AnalysisBudget, TooMuchWork};
 use crate::word::Sm;
 
-/// The accesses of a section, by offset. None if they take too many steps, which the rest of the analysis has for itself.
-pub(crate) fn access_pointers(
+/// Bytes of a pointer.
+const POINTER_BYTES: u32 = 8;
+/// The position of a store's data.
+const SECOND_SOURCE: u32 = 32;
+
+/// The accesses of a section and the stores of pointers, by offset. None if they take too many steps, which the rest of the
+/// analysis has for itself.
+pub(crate) fn parameter_pointers(
     instructions: &[SassInstruction],
     section: &CodeSection,
     flow: &FlowGraph,
     definitions: &RegisterWrites,
     sm: Sm,
-) -> Vec<AccessPointer> {
+) -> (Vec<AccessPointer>, Vec<PointerStore>) {
     let work = AnalysisBudget::for_instructions(instructions.len());
     let mut question = ValueQuery::new(instructions, flow, definitions, sm, &work);
-    let found = instructions.iter().enumerate().map(|(index, instruction)| {
-        let Some(register) = address(instruction) else { return Ok(Vec::new()) };
-        let base = base(&mut question, (index, register), section, &work)?;
-        let access = |parameter_offset| AccessPointer { offset: offset(index), parameter_offset };
-        Ok(base.into_iter().map(access).collect())
-    });
-    let found: Result<Vec<Vec<AccessPointer>>, TooMuchWork> = found.collect();
-    found.unwrap_or_default().concat()
+    let found = accesses_and_stores(instructions, section, &mut question, &work);
+    found.unwrap_or_default()
+}
+
+fn accesses_and_stores(
+    instructions: &[SassInstruction],
+    section: &CodeSection,
+    question: &mut ValueQuery<'_>,
+    work: &AnalysisBudget,
+) -> Result<(Vec<AccessPointer>, Vec<PointerStore>), TooMuchWork> {
+    let (mut accesses, mut stores) = (Vec::new(), Vec::new());
+    for (index, instruction) in instructions.iter().enumerate() {
+        let Some(register) = address(instruction) else { continue };
+        let bases = base(question, (index, register), section, work)?;
+        let offset = offset(index);
+        accesses.extend(bases.iter().map(|base| AccessPointer { offset, parameter_offset: *base }));
+        if bases.is_empty() || !stores_pointer(instruction) {
+            continue;
+        }
+        let data = Register { file: RegisterFile::General, index: instruction.word.byte(SECOND_SOURCE) };
+        let pointers = base(question, (index, data), section, work)?;
+        work.spend(bases.len() * pointers.len())?;
+        let store = |(base, pointer): (&u32, &u32)| PointerStore {
+            offset,
+            parameter_offset: *base,
+            stored_offset: *pointer,
+        };
+        let pairs = bases.iter().flat_map(|base| pointers.iter().map(move |pointer| (base, pointer)));
+        stores.extend(pairs.map(store));
+    }
+    Ok((accesses, stores))
+}
+
+/// True if an instruction stores as many bytes as a pointer has.
+fn stores_pointer(instruction: &SassInstruction) -> bool {
+    instruction
+        .memory
+        .is_some_and(|memory| memory.kind == MemoryEffect::Write && memory.bytes == POINTER_BYTES)
 }
 
 /// The register that holds the address of a lane's access to device memory.

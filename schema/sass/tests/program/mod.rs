@@ -7,6 +7,7 @@ pub(crate) const SM: Sm = Sm(90);
 /// Instructions as ptxas makes them, operands and scheduling to be filled in: upper and lower half.
 const TEMPLATES: &[(&str, u64, u64)] = &[
     ("LDG", 0x0000_0000_0c1e_1900, 0x0000_0004_0202_7981),
+    ("LDG.64", 0x0000_0000_0c1e_1b00, 0x0000_0004_0202_7981),
     ("STG", 0x0000_0000_0c10_1906, 0x0000_0009_0200_7986),
     ("ATOMG", 0x0000_0000_081e_e1c4, 0x0000_000f_0606_79a8),
     ("LDS", 0x0000_0000_0000_0800, 0x0000_0000_0609_7984),
