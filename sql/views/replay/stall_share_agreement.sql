@@ -3,7 +3,6 @@
 -- The program compared with its replays, or replays with replays. A launch of the program has few samples: compare
 -- `total_variation` with `chance_variation`, or complete kernels by `kernel_stall_share_agreement`.
 CREATE VIEW stall_share_agreement (
-  -- The launch.
   kernel_id,
   -- The run with the smaller run_id: the program's, if there is one.
   run_a,
