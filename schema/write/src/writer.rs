@@ -254,7 +254,7 @@ impl CaptureWriter {
         }
         let zip = self.staging.0.join("capture.zip");
         let entries: Vec<_> = manifest.entries().map(|(name, _, _)| name).collect();
-        container::write(&self.staging.0, &entries, &zip, true)?;
+        container::write(&self.staging.0, &entries, &zip)?;
         Ok(zip)
     }
 }
