@@ -10,11 +10,8 @@ CREATE VIEW cost_total (
   capture_count,
   -- Launches. Null for tensors and roles.
   launch_count,
-  -- Samples, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 SELECT

@@ -12,7 +12,6 @@ CREATE VIEW finding_total (
   capture_count,
   -- Samples of its cost.
   samples,
-  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds.
   time_ns

@@ -2,7 +2,6 @@
 CREATE VIEW function_atlas (
   -- The kernel: hash of its code and name, in each capture the same.
   function_id,
-  -- Its source-level name.
   kernel,
   -- Captures that launch it.
   capture_count,
@@ -14,7 +13,6 @@ CREATE VIEW function_atlas (
   first_time,
   -- Start of the last one.
   last_time,
-  -- Launches.
   launch_count,
   -- Samples.
   samples,

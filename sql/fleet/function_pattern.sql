@@ -3,7 +3,6 @@
 CREATE VIEW function_pattern (
   -- The function that holds the instruction: hash of its code and name.
   function_id,
-  -- The instruction.
   pc,
   -- Memory space of its accesses, as in `access_cost`.
   memory_space,
@@ -17,7 +16,6 @@ CREATE VIEW function_pattern (
   samples,
   -- Estimated time that they represent, nanoseconds.
   time_ns,
-  -- Warp requests.
   request_count,
   -- Sectors that they touch.
   sectors,

@@ -2,7 +2,6 @@
 CREATE VIEW function_stall (
   -- The kernel: hash of its code and name.
   function_id,
-  -- Its source-level name.
   kernel,
   -- The reason. selected is not a stall: the warp issued an instruction.
   stall_reason,

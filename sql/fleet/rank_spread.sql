@@ -10,7 +10,6 @@ CREATE VIEW rank_spread (
   rank,
   -- Captures with launches of it.
   capture_count,
-  -- Launches.
   launch_count,
   -- Launches that were not recorded.
   lost_launch_count,

@@ -27,11 +27,8 @@ CREATE VIEW trend_point (
   time,
   -- Launches. Null for tensors and roles.
   launch_count,
-  -- Samples, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH point AS (

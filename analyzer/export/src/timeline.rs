@@ -91,7 +91,6 @@ rows! {
         pub(crate) world_size: Option<u32>,
         pub(crate) started_ns: i64,
         pub(crate) cuda_version: Option<i64>,
-        pub(crate) driver_version: Option<String>,
         pub(crate) torch_version: Option<String>,
     }
 

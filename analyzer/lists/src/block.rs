@@ -55,7 +55,7 @@ pub fn run(context: &CommandContext, args: &BlockArgs) -> Outcome {
         let _progress = ProgressSpinner::for_work(session.work(), format!("querying {}", section.name));
         runtime.block_on(asked(&session, section, &sql))?
     };
-    if let Some(format) = args.format().for_programs() {
+    if let Some(format) = args.output.format().for_programs() {
         return write_rows(&rows, format).map(|()| OK);
     }
     let canvas = output::page();

@@ -64,9 +64,9 @@ pub fn run(context: &CommandContext, args: &ForestArgs) -> Outcome {
     if let Some((path, draw)) = files.into_iter().find_map(|(path, draw)| Some((path?, draw))) {
         return write(path, &draw(&picture)).map(|()| OK);
     }
-    known.say(&args.capture, args.format())?;
-    filter.iter().try_for_each(|filter| filter.say(args.format(), "these"))?;
-    match args.format().for_programs() {
+    known.say(&args.capture, args.output.format())?;
+    filter.iter().try_for_each(|filter| filter.say(args.output.format(), "these"))?;
+    match args.output.format().for_programs() {
         Some(format) => write_rows(&[export::batch(&picture).map_err(arrow_failure)?], format)?,
         None => show(&picture)?,
     }

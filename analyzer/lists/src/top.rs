@@ -66,11 +66,11 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
             (section, sql, rows) = (other, other_sql, found);
         }
     }
-    known.say(&args.capture, args.format())?;
-    filter.iter().try_for_each(|filter| filter.say(args.format(), ALL))?;
+    known.say(&args.capture, args.output.format())?;
+    filter.iter().try_for_each(|filter| filter.say(args.output.format(), ALL))?;
     let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
     let absence = if is_empty { runtime.block_on(absent::why(&session, &sql)) } else { None };
-    if let Some(format) = args.format().for_programs() {
+    if let Some(format) = args.output.format().for_programs() {
         return write_rows(&rows, format).map(|()| OK);
     }
     if args.what == TopRanking::Memory && !is_empty {

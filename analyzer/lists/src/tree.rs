@@ -69,7 +69,7 @@ pub fn run(context: &CommandContext, args: &TreeArgs) -> Outcome {
     let args = &measured(args, before.iter().flat_map(|before| &before.launches).chain(&launches));
     say(args, &known, before.as_ref().map(|before| &before.known))?;
     let filters = before.iter().filter_map(|before| before.filter.as_ref()).chain(&filter);
-    filters.into_iter().try_for_each(|filter| filter.say(args.format(), "these"))?;
+    filters.into_iter().try_for_each(|filter| filter.say(args.output.format(), "these"))?;
     let mut sides = Vec::new();
     sides.extend(before.map(|before| (CaptureSide::Before, before.launches)));
     sides.push((CaptureSide::After, launches));
@@ -79,7 +79,7 @@ pub fn run(context: &CommandContext, args: &TreeArgs) -> Outcome {
     if args.diff.is_some() {
         compare(args, &session, &paths, &mut rows)?;
     }
-    match args.format().for_programs() {
+    match args.output.format().for_programs() {
         Some(format) => {
             let batch = export::batch(&rows, &paths.steps, &args.metrics, args.diff.is_some());
             write_rows(&[batch.map_err(arrow_failure)?], format)?;
@@ -214,7 +214,7 @@ fn choice(args: &TreeArgs) -> RowChoice<'_> {
 /// Coverage of both captures, and warnings about comparability and missing times.
 fn say(args: &TreeArgs, after: &CostCompleteness, before: Option<&CostCompleteness>) -> Outcome<()> {
     if let (Some(before), Some(path)) = (before, &args.diff) {
-        before.say(path, args.format())?;
+        before.say(path, args.output.format())?;
         let differ = |what: &str, one: &str, other: &str, so: &str| {
             let (one, other) = (printable(one), printable(other));
             output::note(format_args!("warning: {what}: {one} before, {other} after; {so}"));
@@ -231,7 +231,7 @@ fn say(args: &TreeArgs, after: &CostCompleteness, before: Option<&CostCompletene
             differ("different sampling periods in cycles", &before.periods, &after.periods, so);
         }
     }
-    after.say(&args.capture, args.format())?;
+    after.say(&args.capture, args.output.format())?;
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use stallmap::library::queries::{CommandQuery, report, top as rankings, verdict 
 use stallmap::session::Session;
 use stallmap_console::answer::rows_of_all;
 use stallmap_console::args::filter::ProgramPhase;
-use stallmap_console::args::verdict::{VerdictArgs, VerdictFormat};
+use stallmap_console::args::verdict::VerdictArgs;
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::output::progress::ProgressSpinner;
@@ -90,7 +90,7 @@ pub fn run(context: &CommandContext, args: &VerdictArgs) -> Outcome {
             phase,
         ))?
     };
-    if args.json || args.format == Some(VerdictFormat::Json) {
+    if args.output.is_json() {
         return output::print(&json::json(&verdict, capture)).map(|()| OK);
     }
     if args.verbose {

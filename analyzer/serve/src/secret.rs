@@ -7,6 +7,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use stallmap_console::args::serve::ServeArgs;
 use stallmap_console::exit::{CommandFailure, IO, Outcome, USAGE};
 use stallmap_console::output;
+use stallmap_schema::hash::hexadecimal;
 
 /// The variable that holds a password.
 const VARIABLE: &str = "STALLMAP_PASSWORD";
@@ -37,8 +38,7 @@ impl ServerSecret {
     /// Fails if the system has no random numbers.
     pub(crate) fn random() -> Outcome<Self> {
         let bytes: [u8; 16] = random()?;
-        let text = bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-        Ok(Self { text, is_given: false })
+        Ok(Self { text: hexadecimal(&bytes), is_given: false })
     }
 
     /// The text that the server prints.

@@ -1,7 +1,8 @@
 //! The SQL library: one file a view, embedded when the program is built.
 //!
 //! Adding a view touches no Rust: `sql/<package>/<view>.sql` holds one `CREATE VIEW <view> (columns) AS SELECT ...`,
-//! with a comment above it and above each column. A view is planned on first use, and so are the views that it reads.
+//! with a comment above it and above each column that `sql/columns.sql` lacks. A view is planned on first use, and so are
+//! the views that it reads.
 
 pub mod doc;
 pub mod fault;

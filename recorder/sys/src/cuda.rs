@@ -198,8 +198,6 @@ pub mod node_type {
     pub const GRAPH: i32 = 4;
     /// An allocation.
     pub const ALLOCATION: i32 = 10;
-    /// A free.
-    pub const FREE: i32 = 11;
     /// Graphs that a handle's value chooses or repeats.
     pub const CONDITIONAL: i32 = 13;
 }

@@ -76,8 +76,6 @@ crate::functions! {
         free: cuMemFree_v2(u64) -> c_int;
         /// (pointer, bytes, flags)
         alloc_host: cuMemHostAlloc(*mut *mut c_void, usize, c_uint) -> c_int;
-        /// (pointer)
-        free_host: cuMemFreeHost(*mut c_void) -> c_int;
         /// (destination, source, bytes)
         copy_to_device: cuMemcpyHtoD_v2(u64, *const c_void, usize) -> c_int;
         /// (destination, source, bytes)

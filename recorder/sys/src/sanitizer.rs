@@ -281,8 +281,6 @@ pub union GraphNodeWork {
     pub fill: std::mem::ManuallyDrop<MemsetData>,
     /// An allocation.
     pub allocation: std::mem::ManuallyDrop<MemoryData>,
-    /// The address of a free.
-    pub free: u64,
 }
 
 /// Data of copy callbacks.

@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`wire`], [`riegeli`], [`snappy`] | protocol buffers, and the files that hold them |
+//! | [`wire`], [`riegeli`] | protocol buffers, and the files that hold them |
 //! | [`executable`] | the parts of a serialized executable |
 //! | [`module`] | computations, instructions, and the Python frames at which they were traced |
 //! | [`sources`] | operations that an instruction fuses, kernels' names, layers |
@@ -27,7 +27,6 @@ pub mod plan;
 pub mod ranges;
 pub mod riegeli;
 pub mod shape;
-pub mod snappy;
 pub mod sources;
 pub mod thunk;
 pub mod wire;

@@ -3,7 +3,8 @@
 //! A file has blocks of 64 KiB, each with a header of its own in the way. Without these headers it is a row of
 //! chunks: a header, then sizes and values of records, each compressed with Snappy or not at all.
 
-use crate::snappy;
+use snap::raw::{Decoder, decompress_len};
+
 use crate::wire::read_number;
 
 /// The first bytes of every file.
@@ -63,7 +64,8 @@ fn decompress(compression: u8, bytes: &[u8], budget: &mut usize) -> Option<Vec<u
             // The number of bytes comes twice: before what is compressed, and in it.
             let (length, compressed) = read_number(bytes)?;
             let length = usize::try_from(length).ok().filter(|length| length <= budget)?;
-            snappy::decode(compressed, length)?
+            decompress_len(compressed).ok().filter(|stated| *stated == length)?;
+            Decoder::new().decompress_vec(compressed).ok()?
         }
         _ => return None,
     };
@@ -104,5 +106,10 @@ mod tests {
             |compression| blocks(&chunk(b'r', 1, &[compression, 4, 1, 1, 0, 3, 3, 3, 8, b'a', b'b', b'c']));
         assert_eq!(records(&file(b's')), Some(vec![b"abc".to_vec()]));
         assert_eq!(records(&file(b'z')), None);
+        // A length that is not that of the chunk, a literal that ends early, a copy from before the first byte.
+        for values in [&[4, 3, 8, b'a', b'b', b'c'][..], &[3, 3, 8, b'a', b'b'], &[3, 3, 0x09, 1]] {
+            let data = [&[b's', 4, 1, 1, 0, 3][..], values].concat();
+            assert_eq!(records(&blocks(&chunk(b'r', 1, &data))), None, "{values:?}");
+        }
     }
 }

@@ -11,7 +11,6 @@
 
 pub mod control;
 pub mod cubin;
-pub mod fatbin;
 pub mod instruction;
 pub mod line;
 pub mod literal;

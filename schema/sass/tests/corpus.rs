@@ -5,8 +5,6 @@ use std::path::Path;
 
 #[path = "../fuzz/exercise/cubin.rs"]
 mod cubin;
-#[path = "../fuzz/exercise/fatbin.rs"]
-mod fatbin;
 #[path = "../fuzz/exercise/instruction.rs"]
 mod instruction;
 
@@ -24,11 +22,6 @@ fn run(target: &str, exercise: fn(&[u8])) {
 #[test]
 fn kept_cubins_are_read() {
     run("cubin", cubin::cubin);
-}
-
-#[test]
-fn kept_fatbins_are_read() {
-    run("fatbin", fatbin::fatbin);
 }
 
 #[test]

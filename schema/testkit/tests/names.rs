@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const SHARED_TYPE_NAMES: usize = 0;
 /// Names of types that are one word. These are rows of tables, such as `Launch` and `Tensor`, and nouns of the field, such as
 /// `Cubin`, `Mbarrier` and `Register`.
-const ONE_WORD_TYPE_NAMES: usize = 34;
+const ONE_WORD_TYPE_NAMES: usize = 33;
 /// Constants that state an upper bound by another prefix than `MAX_`.
 const OTHER_UPPER_BOUNDS: usize = 0;
 

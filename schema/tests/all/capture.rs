@@ -155,8 +155,8 @@ fn a_file_that_another_process_wrote_in_the_meantime_stays() {
 fn packing_what_was_unpacked_gives_the_same_bytes() {
     let ExampleCapture { folder, path } = example();
     let (unpacked, packed) = (folder.path().join("unpacked"), folder.path().join("packed.stallmap"));
-    unpack(&path, &unpacked).unwrap();
-    pack(&unpacked, &packed).unwrap();
+    unpack(&CaptureReader::open(&path).unwrap(), &unpacked).unwrap();
+    pack(&CaptureReader::open(&unpacked).unwrap(), &packed).unwrap();
     assert_eq!(fs::read(&path).unwrap(), fs::read(&packed).unwrap());
     assert_eq!(check(&CaptureReader::open(&unpacked).unwrap()), []);
     assert_eq!(names(folder.path()).len(), 3);
@@ -169,7 +169,7 @@ fn nothing_is_overwritten_and_nothing_is_left_behind() {
     let refused = CaptureWriter::create(&path, CaptureForm::File).err().unwrap();
     assert_eq!(refused.to_string(), format!("create capture: entity already exists: `{}`", path.display()));
     assert_eq!(refused.hint().unwrap(), "choose another name or remove the old one");
-    unpack(&path, &path).unwrap_err();
+    unpack(&CaptureReader::open(&path).unwrap(), &path).unwrap_err();
     let mut writer = CaptureWriter::create(&folder.path().join("half"), CaptureForm::Folder).unwrap();
     let rows = [RunOption { run_id: RunId(1), name: "a".into(), value: "b".into() }];
     writer.append_rows(rows).unwrap();
@@ -296,7 +296,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny");
         let example = example();
-        unpack(&example.path, &path).unwrap();
+        unpack(&CaptureReader::open(&example.path).unwrap(), &path).unwrap();
         let table = path.join("tables/launch.parquet");
         let mut foreign = fs::read(&table).unwrap();
         let at = at.index(foreign.len());

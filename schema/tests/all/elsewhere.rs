@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_write::CaptureForm;
 use stallmap_write::pack::unpack;
 
@@ -29,7 +30,7 @@ fn other_tools_read_the_same_values() {
     let recorded = std::fs::read_dir(root.join("testdata")).unwrap().map(|entry| entry.unwrap().path());
     for capture in recorded.filter(|path| path.extension().is_some_and(|extension| extension == "stallmap")) {
         let unpacked = folder.path().join(capture.file_stem().unwrap());
-        unpack(&capture, &unpacked).unwrap();
+        unpack(&CaptureReader::open(&capture).unwrap(), &unpacked).unwrap();
         captures.push(unpacked);
     }
     let output =

@@ -14,7 +14,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::Bundle;
 use stallmap_write::CaptureForm;
 use stallmap_write::check::check;
-use stallmap_write::pack::{pack, pack_opened, unpack};
+use stallmap_write::pack::{pack, unpack};
 use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
 use stallmap_write::subset::{OptionalPart, REASON, SubsetSelection, pack_part};
 use tempfile::TempDir;
@@ -68,10 +68,10 @@ fn an_identity_survives_every_form_and_no_change() {
     let (folder, path) = tiny_capture();
     let place = |name: &str| folder.path().join(name);
     let whole = identity(&path);
-    unpack(&path, &place("folder")).unwrap();
-    pack(&place("folder"), &place("again.stallmap")).unwrap();
     let reader = CaptureReader::open(&path).unwrap();
-    pack_opened(&reader, &place("copy.stallmap")).unwrap();
+    unpack(&reader, &place("folder")).unwrap();
+    pack(&CaptureReader::open(&place("folder")).unwrap(), &place("again.stallmap")).unwrap();
+    pack(&reader, &place("copy.stallmap")).unwrap();
     rewrite(&reader, &place("rewritten.stallmap"), CaptureForm::File, &mut ChangedTable(None)).unwrap();
     for name in ["folder", "again.stallmap", "copy.stallmap", "rewritten.stallmap"] {
         assert_eq!(identity(&place(name)), whole, "{name}");

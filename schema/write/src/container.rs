@@ -18,22 +18,15 @@ use sink::ContainerSink;
 const LARGE_BYTES: u64 = 0xf000_0000;
 
 /// Writes the entries of a folder as a ZIP file, the manifest first. An entry's file is removed from the folder once
-/// it is written, where `consume` says so.
-pub(crate) fn write(
-    folder: &Path,
-    entries: &[String],
-    file: &Path,
-    consume: bool,
-) -> Result<(), CaptureError> {
+/// it is written.
+pub(crate) fn write(folder: &Path, entries: &[String], file: &Path) -> Result<(), CaptureError> {
     let output = File::create_new(file).map_err(CaptureError::io("create capture", file))?;
     std::thread::scope(|scope| {
         let mut zip = ZipWriter::new(ContainerSink::new(&output, scope));
         for name in std::iter::once(entry::MANIFEST).chain(entries.iter().map(String::as_str)) {
             let path = folder.join(name);
             append(&mut zip, name, &path).map_err(CaptureError::io("write capture", file))?;
-            if consume {
-                std::fs::remove_file(&path).map_err(CaptureError::io("remove", &path))?;
-            }
+            std::fs::remove_file(&path).map_err(CaptureError::io("remove", &path))?;
         }
         let finish = || zip.finish()?.flush();
         finish().map_err(CaptureError::io("write capture", file))

@@ -38,7 +38,7 @@ pub(crate) fn replace_file(
     write_manifest(reader, staging, manifest)?;
     let zip = staging.0.join("capture.zip");
     let entries: Vec<_> = manifest.entries().map(|(name, _, _)| name).collect();
-    container::write(&staging.0, &entries, &zip, true)?;
+    container::write(&staging.0, &entries, &zip)?;
     CaptureReader::open(&zip)?;
     fs::rename(zip, reader.path()).map_err(CaptureError::io("replace capture", reader.path()))
 }

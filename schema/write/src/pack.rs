@@ -11,35 +11,19 @@ use stallmap_schema::capture::reader::CaptureReader;
 use crate::container;
 use crate::writer::{StagingFolder, put};
 
-/// Packs the capture in a folder into a file.
-pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
-    let reader = CaptureReader::open(folder)?;
-    refuse_existing(file)?;
-    let staging = StagingFolder::next_to(file)?;
-    let zip = staging.0.join("capture.zip");
-    let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
-    container::write(folder, &entries, &zip, false)?;
-    put(&zip, file)
-}
-
 /// Packs an open capture, wherever it is, into a file.
-pub fn pack_opened(reader: &CaptureReader, file: &Path) -> Result<(), CaptureError> {
+pub fn pack(reader: &CaptureReader, file: &Path) -> Result<(), CaptureError> {
     refuse_existing(file)?;
     let staging = StagingFolder::next_to(file)?;
     write_entries(reader, &staging.0)?;
     let zip = staging.0.join("capture.zip");
     let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
-    container::write(&staging.0, &entries, &zip, true)?;
+    container::write(&staging.0, &entries, &zip)?;
     put(&zip, file)
 }
 
-/// Unpacks a capture, file or folder, into a new folder.
-pub fn unpack(capture: &Path, folder: &Path) -> Result<(), CaptureError> {
-    unpack_opened(&CaptureReader::open(capture)?, folder)
-}
-
 /// Unpacks an open capture, wherever it is, into a new folder.
-pub fn unpack_opened(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
+pub fn unpack(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
     refuse_existing(folder)?;
     let staging = StagingFolder::next_to(folder)?;
     write_entries(reader, &staging.0)?;

@@ -56,7 +56,6 @@ pub struct CaptureWriter {
     files: BTreeMap<String, FileEntry>,
     notes: Vec<String>,
     labels: CaptureLabels,
-    created_ns: Option<i64>,
 }
 
 impl CaptureWriter {
@@ -74,7 +73,7 @@ impl CaptureWriter {
         let (tables, copied, files, notes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), Vec::new());
         let output = output.to_owned();
         let labels = CaptureLabels::new();
-        Ok(Self { output, form, staging, tables, copied, files, notes, labels, created_ns: None })
+        Ok(Self { output, form, staging, tables, copied, files, notes, labels })
     }
 
     /// The folder next to an output that a kill of this process leaves.
@@ -201,11 +200,6 @@ impl CaptureWriter {
         self.labels.extend(labels);
     }
 
-    /// Says when the capture was finished, where that is not now.
-    pub fn created(&mut self, created_ns: i64) {
-        self.created_ns = Some(created_ns);
-    }
-
     /// Writes the manifest and puts the capture into place. Tables without rows are written empty.
     pub fn finish(self) -> Result<Manifest, CaptureError> {
         self.finish_inspected(|_| Ok(()))
@@ -247,8 +241,7 @@ impl CaptureWriter {
         let files = std::mem::take(&mut self.files).into_values().collect();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
-        let created_ns = self.created_ns.unwrap_or(now_ns);
-        let mut manifest = Manifest::new(created_ns, entries, files);
+        let mut manifest = Manifest::new(now_ns, entries, files);
         manifest.notes = std::mem::take(&mut self.notes);
         manifest.labels = std::mem::take(&mut self.labels);
         Ok(manifest)
@@ -261,7 +254,7 @@ impl CaptureWriter {
         }
         let zip = self.staging.0.join("capture.zip");
         let entries: Vec<_> = manifest.entries().map(|(name, _, _)| name).collect();
-        container::write(&self.staging.0, &entries, &zip, true)?;
+        container::write(&self.staging.0, &entries, &zip)?;
         Ok(zip)
     }
 }

@@ -8,9 +8,7 @@
 -- smallest period of the program in use, without one at that of replays, which makes launches comparable. Several
 -- sampling runs of a program count with their mean.
 CREATE VIEW cost_run (
-  -- The launch.
   kernel_id,
-  -- The run.
   run_id,
   -- True if the run replayed the launch.
   is_replay,

@@ -6,7 +6,6 @@
 -- Launches of the program share the drops of their run, because samples arrive late. A loss that names its launch
 -- counts for that launch only. Replays of one launch run back to back, so each replayed launch has its own drops.
 CREATE VIEW cost_time (
-  -- The launch.
   kernel_id,
   -- The run that provides its cost.
   run_id,

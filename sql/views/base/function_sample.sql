@@ -5,7 +5,6 @@
 CREATE VIEW function_sample (
   -- The function.
   function_id,
-  -- The instruction.
   pc,
   -- The stall reason.
   stall_reason,

@@ -4,7 +4,6 @@
 -- the rows that the capture holds: a sample of blocks where `is_sampled`, so their ratios are estimates. Views that need
 -- every request have nulls there.
 CREATE VIEW launch_access (
-  -- The launch.
   kernel_id,
   -- counts (every request counted on the GPU, in `access_summary`), model launch (those of an earlier launch of its
   -- kind), rows (`memory_access` only), none.

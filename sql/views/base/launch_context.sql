@@ -1,22 +1,18 @@
 -- One launch of the program with its context: kernel, op, Python lines.
 CREATE VIEW launch_context (
-  -- The launch.
   kernel_id,
   -- The run that defines it.
   run_id,
   -- Position among the launches of that run.
   ordinal,
-  -- CUDA's device ordinal.
   device_id,
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
   -- The innermost op or region around the launch.
   op_id,
   -- Its name.
   op,
-  -- The phase of the training step.
   phase,
   -- Optimizer steps completed before.
   step,

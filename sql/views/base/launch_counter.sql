@@ -2,7 +2,6 @@
 --
 -- Repeats that left other memory than the launch, or that failed, do not count.
 CREATE VIEW launch_counter (
-  -- The launch.
   kernel_id,
   -- The metric's name, as in ncu.
   metric,

@@ -4,7 +4,6 @@
 -- which adds some 3 microseconds to the kernel. While counters are measured, the kernel may first have to fetch its
 -- code.
 CREATE VIEW launch_duration (
-  -- The launch.
   kernel_id,
   -- Nanoseconds: of the kernel alone if counters were measured, otherwise between two events.
   duration_ns,

@@ -3,7 +3,6 @@
 -- Only then did a launch not use memory that it has no access to. Accesses of tensor maps and bulk copies are never
 -- observed.
 CREATE VIEW launch_observed (
-  -- The launch.
   kernel_id,
   -- True if every access is recorded or counted.
   is_whole,

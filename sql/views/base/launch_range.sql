@@ -1,6 +1,5 @@
 -- One launch with the ranges around it, as in `range_launch`.
 CREATE VIEW launch_range (
-  -- The launch.
   kernel_id,
   -- The innermost range. Null outside of ranges.
   op_id,

@@ -4,13 +4,11 @@
 CREATE VIEW launch_sample (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
   -- The reason why warps stalled.
   stall_reason,
   -- Samples that found a warp in this state.
   samples,
-  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued
 ) AS
 SELECT s.run_id, s.kernel_id, s.stall_reason, s.samples * k.scale, s.samples_not_issued * k.scale

@@ -4,13 +4,11 @@
 CREATE VIEW launch_stall (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
   -- The reason why warps stalled.
   stall_reason,
   -- Samples that found a warp in this state.
   samples,
-  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued
 ) AS
 SELECT run_id, kernel_id, stall_reason, sum(samples), sum(samples_not_issued)

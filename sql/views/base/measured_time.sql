@@ -3,7 +3,6 @@
 -- A timeline run of the program comes first. Without one, `launch_duration`: the kernel alone, in replays, or as another
 -- profiler measured it.
 CREATE VIEW measured_time (
-  -- The launch.
   kernel_id,
   -- From start to end of one execution, nanoseconds. Of several runs, the mean.
   time_ns,

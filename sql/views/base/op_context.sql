@@ -4,7 +4,6 @@ CREATE VIEW op_context (
   op_id,
   -- Its name.
   op,
-  -- The phase of the training step.
   phase,
   -- Optimizer steps completed before.
   step,

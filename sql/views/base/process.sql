@@ -13,7 +13,6 @@ CREATE VIEW process (
   process_id,
   -- The GPUs that its launches used, as CUDA's device ordinals.
   devices,
-  -- Launches.
   launch_count,
   -- Launches that were not recorded, and launches without a row. With several runs, the largest number counts. Launches
   -- with the accesses of an earlier launch of their kind are none of them.

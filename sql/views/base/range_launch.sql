@@ -4,7 +4,6 @@
 -- launches by the order of calls of a thread. A launch in backward whose thread has no range is in those of the forward
 -- op whose gradient it computes.
 CREATE VIEW range_launch (
-  -- The launch.
   kernel_id,
   -- The range.
   op_id,

@@ -5,17 +5,13 @@
 CREATE VIEW sample (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
   -- The reason why warps stalled.
   stall_reason,
   -- Samples that found a warp in this state.
   samples,
-  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued
 ) AS
 SELECT

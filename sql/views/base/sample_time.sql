@@ -9,9 +9,7 @@
 -- counts as the part of the GPU that it uses: `cost_time` makes it a time. Null if the capture lacks a number. A run of replays has samples of several executions, and a launch may have
 -- its own period: see `cost_time`.
 CREATE VIEW sample_time (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
   -- Samples that the hardware took, including dropped ones. Null if the run does not record it. Repeats that did not
   -- verify do not count, here and below.

@@ -2,7 +2,6 @@
 CREATE VIEW sampled_launch (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
   -- True if the run replayed the launch.
   is_replay,

@@ -2,7 +2,6 @@
 CREATE VIEW target_context (
   -- Type of the target, as in `pc_tensor`: tensor, storage, outside any tensor.
   target,
-  -- Its tensor_id, storage_id or allocation_id.
   object_id,
   -- Its name, else a label made from its op or size.
   name,

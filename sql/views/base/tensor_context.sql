@@ -1,6 +1,5 @@
 -- One tensor with its properties: name, shape, and the op and line that created it.
 CREATE VIEW tensor_context (
-  -- The tensor.
   tensor_id,
   -- Its storage.
   storage_id,
@@ -8,7 +7,6 @@ CREATE VIEW tensor_context (
   name,
   -- Role in the model: parameter, gradient, buffer, optimizer_state.
   role,
-  -- Element type.
   dtype,
   -- Sizes, and strides if not contiguous.
   shape,

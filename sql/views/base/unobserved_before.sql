@@ -3,7 +3,6 @@
 -- The difference of two rows is the number of such launches between them. Ordinals are those of launches, copies,
 -- allocations and frees, and the next one after each launch. A launch of a CUDA graph counts at its capture.
 CREATE VIEW unobserved_before (
-  -- The run.
   run_id,
   -- The ordinal.
   ordinal,

@@ -2,7 +2,6 @@
 --
 -- The samples of all rows add up to those of the view `sample`. Launches without samples are rows too.
 CREATE VIEW call_path_cost (
-  -- The launch.
   kernel_id,
   -- Frames of its Python stack as file:line function, callers first, then those of `native_line`. Null if there are none. In
   -- backward, the stack of the call of backward().
@@ -21,13 +20,9 @@ CREATE VIEW call_path_cost (
   ops,
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
-  -- Samples, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH RECURSIVE enclosing AS (

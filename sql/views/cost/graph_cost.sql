@@ -18,13 +18,11 @@ CREATE VIEW graph_cost (
   op_share,
   -- Samples of its kernels, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
   -- Part of the samples of all launches.
   share,
   -- Part of `samples` that several nodes share. Their division among these nodes is an estimate.
   split_share,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns,
   -- The op that launched it first. Null outside ops.
   op,

@@ -11,11 +11,9 @@ CREATE VIEW hlo_line_cost (
   op_name,
   -- Launches that compute any of them.
   launch_count,
-  -- Samples, as in the view `sample`.
   samples,
   -- Part of all samples. In a capture without samples, part of the time of all launches.
   share,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH source AS (

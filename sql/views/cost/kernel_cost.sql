@@ -2,19 +2,15 @@
 CREATE VIEW kernel_cost (
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
   -- Launches, including those without samples.
   launch_count,
-  -- Samples, as in the view `sample`.
   samples,
   -- Part of all samples. In a capture without samples, part of the time of all launches.
   share,
-  -- Samples of memory stalls.
   memory_samples,
   -- Their part of the samples here.
   memory_share,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns,
   -- Its short name, by `kernel_label`. `kernel_name` has one that is unique.
   label

@@ -6,15 +6,12 @@ CREATE VIEW line_cost (
   forward_line,
   -- Launches, including those without samples.
   launch_count,
-  -- Samples, as in the view `sample`.
   samples,
   -- Part of all samples. In a capture without samples, part of the time of all launches.
   share,
-  -- Samples of memory stalls.
   memory_samples,
   -- Their part of the samples here.
   memory_share,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns,
   -- Place of `forward_line`, else of `line`, as in `line_place`. Join captures by it: edits elsewhere in a file move lines.
   line_place

@@ -4,7 +4,6 @@
 CREATE VIEW object_cost (
   -- Type of the object: tensor, storage, outside any tensor. For unattributed stalls, null or the cause.
   target,
-  -- Its tensor_id, storage_id or allocation_id.
   object_id,
   -- Label of unattributed stalls. Null for an object.
   remainder,
@@ -30,15 +29,12 @@ CREATE VIEW object_cost (
   samples_high,
   -- Weight of one counted sample among them, on average. See `cost_run`.
   sample_weight,
-  -- Part of all samples.
   share,
-  -- Samples of memory stalls.
   memory_samples,
   -- Share of the samples of memory stalls. Null for other stalls.
   memory_share,
   -- Samples of warps that wait for it, as in `stall_charge`. More or less than `samples` only where memory is busy.
   waited_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH used AS (

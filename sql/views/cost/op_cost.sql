@@ -2,19 +2,15 @@
 CREATE VIEW op_cost (
   -- The op's name. Null for launches outside any op.
   op,
-  -- The phase of the training step.
   phase,
   -- Launches, including those without samples.
   launch_count,
-  -- Samples, as in the view `sample`.
   samples,
   -- Part of all samples. In a capture without samples, part of the time of all launches.
   share,
-  -- Samples of memory stalls.
   memory_samples,
   -- Their part of the samples here.
   memory_share,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH summed AS (

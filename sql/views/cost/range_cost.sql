@@ -10,15 +10,12 @@ CREATE VIEW range_cost (
   range_count,
   -- Launches, including those without samples.
   launch_count,
-  -- Samples, as in the view `sample`.
   samples,
   -- Part of all samples. In a capture without samples, part of the time of all launches.
   share,
-  -- Samples of memory stalls.
   memory_samples,
   -- Their part of the samples here.
   memory_share,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH summed AS (

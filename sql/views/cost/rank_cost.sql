@@ -8,19 +8,15 @@ CREATE VIEW rank_cost (
   host,
   -- The GPUs that its launches used, as CUDA's device ordinals.
   devices,
-  -- Launches.
   launch_count,
   -- Launches with samples.
   sampled_launch_count,
-  -- Samples, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
   -- Their part of `samples`.
   memory_share,
   -- Part of the samples of all ranks.
   share,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns,
   -- Launches that were not recorded.
   lost_launch_count,

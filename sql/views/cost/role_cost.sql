@@ -9,11 +9,8 @@ CREATE VIEW role_cost (
   object_count,
   -- Samples, as in `object_cost`.
   samples,
-  -- Part of all samples.
   share,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH named AS (

@@ -4,11 +4,9 @@
 CREATE VIEW sample_cost (
   -- The run that took the samples. Of a launch without samples, the run that defines it.
   run_id,
-  -- The launch.
   kernel_id,
   -- Samples.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds: measured, or estimated from the samples. See `launch_time`.
   time_ns

@@ -21,11 +21,8 @@ CREATE VIEW storage_cost (
   no_tensor_samples,
   -- Samples of its costliest tensor.
   largest_samples,
-  -- Part of all samples.
   share,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH object AS (

@@ -1,7 +1,6 @@
 -- One tensor's cost with every producer and every touched tensor counted in full, by the join on (pystates_hash, pc)
 -- that drops the function. It serves only to compare with tools that count like this.
 CREATE VIEW tenprof_stall_cost (
-  -- The tensor.
   tensor_id,
   -- Samples, counted in full.
   samples,

@@ -14,7 +14,6 @@ CREATE VIEW tensor_cost (
   remainder,
   -- The object: its tensor_id, storage_id or allocation_id, by `target`.
   object_id,
-  -- The tensor.
   tensor_id,
   -- Its storage.
   storage_id,
@@ -32,7 +31,6 @@ CREATE VIEW tensor_cost (
   line,
   -- In backward, the line whose gradient it computes.
   forward_line,
-  -- The phase of the training step.
   phase,
   -- Optimizer steps completed before.
   step,
@@ -40,13 +38,11 @@ CREATE VIEW tensor_cost (
   program_phase,
   -- Attributed samples.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
   -- Samples of warps that wait for it, as in `stall_charge`.
   waited_samples,
   -- Weight of one counted sample among them, on average: 1 if the program was sampled. See `cost_run`.
   sample_weight,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH launched AS (

@@ -7,13 +7,11 @@
 CREATE VIEW tensor_stall_cost (
   -- tensor, or no tensor, no producer, self.
   charge,
-  -- The tensor.
   tensor_id,
   -- Its name.
   name,
   -- Role in the model.
   role,
-  -- Element type.
   dtype,
   -- Sizes, and strides if not contiguous.
   shape,
@@ -31,11 +29,9 @@ CREATE VIEW tensor_stall_cost (
   samples_high,
   -- Weight of one counted sample among them, on average: 1 if the program was sampled. See `cost_run`.
   sample_weight,
-  -- Part of all samples.
   share,
   -- Share of the samples of memory stalls. Null for the charge self.
   memory_share,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH used AS (

@@ -4,11 +4,9 @@
 CREATE VIEW tensor_stall_cost_by_pystate (
   -- tensor, or no tensor, no producer, self.
   charge,
-  -- The tensor.
   tensor_id,
   -- Its name.
   name,
-  -- Element type.
   dtype,
   -- Sizes, and strides if not contiguous.
   shape,
@@ -18,7 +16,6 @@ CREATE VIEW tensor_stall_cost_by_pystate (
   birth_line,
   -- Attributed samples.
   samples,
-  -- Part of all samples.
   share
 ) AS
 WITH touched AS (

@@ -3,11 +3,9 @@
 -- Shares are parts of 1. ncu prints percent. Null if a counter was not measured. Values are not clamped: numerator and
 -- denominator may come from different passes, and a share of a tiny launch can exceed 1, as in ncu (see `launch_work`).
 CREATE VIEW launch_counters (
-  -- The launch.
   kernel_id,
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
   -- The innermost op or region around the launch.
   op_id,

@@ -5,7 +5,6 @@
 -- can take half the time that it allows. Thread operations are counted in patched code, in the set `sass` only. Integer
 -- operations do not count.
 CREATE VIEW launch_flops (
-  -- The launch.
   kernel_id,
   -- Operations of the tensor cores. Null if not measured.
   tensor_flops,

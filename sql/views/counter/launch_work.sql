@@ -4,7 +4,6 @@
 -- have to fetch the kernel's code, which a cache flush does not evict. The counters of the first pass (DRAM bytes,
 -- time, warps) include the code fetch, later ones do not. This matters for launches of a few microseconds.
 CREATE VIEW launch_work (
-  -- The launch.
   kernel_id,
   -- Its time on the GPU while it was measured, nanoseconds.
   duration_ns,

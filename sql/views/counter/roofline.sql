@@ -12,9 +12,7 @@ CREATE VIEW roofline (
   kernel_id,
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
-  -- Launches.
   launch_count,
   -- Their time while they were measured, nanoseconds.
   duration_ns,

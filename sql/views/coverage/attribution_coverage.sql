@@ -1,11 +1,8 @@
 -- Coverage of lines, ops and layers, as rows of `coverage`: launches of the program that have one, without trials of
 -- tuners.
 CREATE VIEW attribution_coverage (
-  -- Position in the reading order.
   position,
-  -- Counted item.
   item,
-  -- Count.
   count,
   -- Total of the item.
   total,

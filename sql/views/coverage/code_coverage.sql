@@ -1,10 +1,7 @@
 -- Coverage of machine code: decoded kernels and observed memory instructions, as rows of `coverage`.
 CREATE VIEW code_coverage (
-  -- Position in the reading order.
   position,
-  -- Counted item.
   item,
-  -- Count.
   count,
   -- Total of the item. Null if it has none.
   total,

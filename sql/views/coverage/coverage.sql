@@ -2,11 +2,8 @@
 --
 -- A share below 1 shows missing data. A loss counts items that the capture lacks.
 CREATE VIEW coverage (
-  -- Position in the reading order.
   position,
-  -- Counted item.
   item,
-  -- Count.
   count,
   -- Total of the item. Null if it has none.
   total,

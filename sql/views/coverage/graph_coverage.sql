@@ -1,10 +1,7 @@
 -- Coverage of kernels that CUDA graphs launched, as rows of `coverage`. Programs without graphs have no rows.
 CREATE VIEW graph_coverage (
-  -- Position in the reading order.
   position,
-  -- Counted item.
   item,
-  -- Count.
   count,
   -- Total of the item. Null if it has none.
   total,

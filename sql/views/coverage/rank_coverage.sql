@@ -3,11 +3,8 @@
 -- A rank has a row of its own if its data is less complete than that of another rank: it has fewer launches, or its
 -- loss is larger by 1 % or more.
 CREATE VIEW rank_coverage (
-  -- Position in the reading order.
   position,
-  -- Counted item.
   item,
-  -- Count.
   count,
   -- Total of the item. For launches, those of the rank with the most.
   total,

@@ -6,9 +6,7 @@
 -- rows: in a sample of blocks if `launch_access` says so, or in the model launch. Sectors are units of 32 bytes, distinct
 -- in each warp request.
 CREATE VIEW access_cost (
-  -- The launch.
   kernel_id,
-  -- The kernel.
   kernel_function_id,
   -- The function that holds the instruction: the kernel, or one that it calls.
   function_id,
@@ -21,9 +19,7 @@ CREATE VIEW access_cost (
   memory_kind,
   -- Target of the lanes, as in `stall_charge`.
   target,
-  -- Its tensor_id, storage_id or allocation_id.
   object_id,
-  -- The tensor.
   tensor_id,
   -- Attributed samples.
   samples,

@@ -7,17 +7,12 @@
 -- gather_latency (its op looks up rows by index, and uses no more sectors than needed). Instructions that take turns,
 -- and together leave no byte out (`covered_bytes`), are not uncoalesced.
 CREATE VIEW access_fault (
-  -- The launch.
   kernel_id,
-  -- The kernel.
   kernel_function_id,
-  -- The instruction.
   pc,
   -- Target of the lanes, as in `access_cost`.
   target,
-  -- Its tensor_id, storage_id or allocation_id.
   object_id,
-  -- The tensor.
   tensor_id,
   -- The kind.
   finding,
@@ -27,7 +22,6 @@ CREATE VIEW access_fault (
   op,
   -- The most frequent class of its requests, as in `access_cost`.
   class,
-  -- Warp requests.
   request_count,
   -- Sectors that they touch.
   sectors,

@@ -10,7 +10,6 @@
 CREATE VIEW cpu_latency (
   -- The op's name.
   op,
-  -- The phase of the training step.
   phase,
   -- Calls.
   call_count,

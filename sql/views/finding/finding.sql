@@ -13,15 +13,12 @@
 -- A finding whose cost is measured by samples needs evidence: the lower end of the 95 % CI of their rate is a thousandth
 -- or more of all samples.
 CREATE VIEW finding (
-  -- The kind of inefficiency.
   finding,
   -- Its subject: a tensor in a kernel, a kernel, a line, an op.
   subject,
   -- Sentence with the inefficiency, its location and its cost.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel. Null for several.
   kernel,
@@ -36,7 +33,6 @@ CREATE VIEW finding (
   samples,
   -- Their part of all samples. Null if samples do not measure it, as below.
   share,
-  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- Their part of all samples.
   saving_share,
@@ -45,9 +41,7 @@ CREATE VIEW finding (
   saving_low_ns,
   -- Most time per step that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
   -- Cause. Findings with the same one are about the same accesses, or the same op at one line.
   cause,
@@ -68,7 +62,6 @@ CREATE VIEW finding (
   is_in_steps,
   -- The view that found it.
   found_by,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH found AS (

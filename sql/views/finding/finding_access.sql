@@ -10,15 +10,10 @@
 -- there is one launch. A view's data is copied once for all uses of a version: advised if the lower end pays for it, less its cost. If
 -- not, the advice is another layout where the data is created, from 0. Sources: the pairs of the book.
 CREATE VIEW finding_access (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
@@ -30,19 +25,13 @@ CREATE VIEW finding_access (
   tensor_id,
   -- Samples of its cost.
   samples,
-  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH summed AS (

@@ -7,15 +7,10 @@
 -- Time saved: from 0 to the time beyond twice the forward op. Another formulation need not be faster. Without a split, ops on its
 -- parts become one: up to twice the gradient's time.
 CREATE VIEW finding_backward (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel: null.
   kernel,
@@ -27,19 +22,13 @@ CREATE VIEW finding_backward (
   tensor_id,
   -- Samples of the gradient.
   samples,
-  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 SELECT

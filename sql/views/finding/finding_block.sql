@@ -8,15 +8,10 @@
 -- Saving: that part of the launches' time. Least: two fifths of it, because blocks that run alone are faster, or nothing for
 -- late blocks.
 CREATE VIEW finding_block (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
@@ -33,15 +28,10 @@ CREATE VIEW finding_block (
   saving_samples,
   -- GPU time of the launches, nanoseconds.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH newest AS (

@@ -9,15 +9,10 @@
 -- Time saved: from half of the time of the saved samples to the kernel's time, except stalls for global memory: conversions go with
 -- double precision, and other instructions wait for both.
 CREATE VIEW finding_code (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
@@ -30,19 +25,13 @@ CREATE VIEW finding_code (
   tensor_id,
   -- Samples of its cost: at those instructions. For idle_tensor_cores, all of the kernel.
   samples,
-  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH code AS (

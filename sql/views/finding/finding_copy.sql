@@ -10,15 +10,10 @@
 -- short launch of 2 microseconds. Least: 0.9 times that is subtracted for each reader, most: 0.2 times. A copy by the driver
 -- takes as long as copies of its size in the timeline.
 CREATE VIEW finding_copy (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel. Of several, the costliest.
   kernel,
@@ -30,19 +25,13 @@ CREATE VIEW finding_copy (
   tensor_id,
   -- Samples of its launches.
   samples,
-  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH copied AS (

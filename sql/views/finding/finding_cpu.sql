@@ -11,15 +11,10 @@
 -- recorder makes calls longer. For late input, half of the gaps or of the device's busy time, whichever is less: one loader works while the device does. For waits,
 -- half of the time that is neither the device's busy time nor needed for the host's launch calls.
 CREATE VIEW finding_cpu (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel: null, as there are several.
   kernel,
@@ -35,15 +30,10 @@ CREATE VIEW finding_cpu (
   saving_samples,
   -- Time without work because of late calls, nanoseconds.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH imported AS (

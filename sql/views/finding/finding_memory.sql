@@ -7,15 +7,10 @@
 --
 -- Time saved by dead_write: from 0, as launches can do other work, to 1.15 times that of the launches that write. Else unknown.
 CREATE VIEW finding_memory (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel: null, as there is none.
   kernel,
@@ -31,15 +26,10 @@ CREATE VIEW finding_memory (
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH held AS (

@@ -14,15 +14,10 @@
 -- Time saved: two fifths to all of the saving's part of the time. For too_few_blocks up to half of the remaining time more,
 -- because more warps hide more latency. For blocks that are too small at least nothing: larger ones can wait as long.
 CREATE VIEW finding_occupancy (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel. Of several, the costliest.
   kernel,
@@ -35,19 +30,13 @@ CREATE VIEW finding_occupancy (
   tensor_id,
   -- Samples of the launches. Of too_few_blocks, the part of all samples that the launches have of the time.
   samples,
-  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH fixed AS (

@@ -6,15 +6,10 @@
 --
 -- Time saved: a fifth to all of the time of those samples.
 CREATE VIEW finding_stall (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
@@ -27,19 +22,13 @@ CREATE VIEW finding_stall (
   tensor_id,
   -- Samples of its cost.
   samples,
-  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH reason AS (

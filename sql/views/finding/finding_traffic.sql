@@ -9,15 +9,10 @@
 -- the charged samples, and what the busiest resource needs less (`traffic_relief`).
 -- Up to twice that for device memory, since a fused kernel neither stores nor loads the object, and 2 microseconds per launch.
 CREATE VIEW finding_traffic (
-  -- The kind of inefficiency.
   finding,
-  -- Its subject.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
@@ -29,19 +24,13 @@ CREATE VIEW finding_traffic (
   tensor_id,
   -- Samples of its cost.
   samples,
-  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH moved AS (

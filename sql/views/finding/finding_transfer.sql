@@ -9,15 +9,11 @@
 -- copies of the next step run while the kernels of this one do. Slow copies take 0.6 of their time or less once the memory
 -- is pinned.
 CREATE VIEW finding_transfer (
-  -- The kind of inefficiency.
   finding,
   -- Its subject: a direction and a device.
   subject,
-  -- Sentence with the inefficiency and its location.
   sentence,
-  -- The measured fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel: null, as it is a copy.
   kernel,
@@ -35,13 +31,11 @@ CREATE VIEW finding_transfer (
   time_ns,
   -- Least time that a fix saves, nanoseconds, over all steps.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
   -- Time that the fix takes each time it is made: null, as it takes none.
   fix_ns,
   -- Uses of its result from which it pays: null.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH period AS (

@@ -4,13 +4,11 @@
 CREATE VIEW finding_wrong_access (
   -- The kind of defect.
   finding,
-  -- Its subject.
   subject,
   -- Sentence with the defect and its location.
   sentence,
   -- The fact in few words.
   fact,
-  -- Recommended change.
   advice,
   -- The kernel. Null for a copy.
   kernel,
@@ -18,7 +16,6 @@ CREATE VIEW finding_wrong_access (
   line,
   -- The op around the launches.
   op,
-  -- The tensor.
   tensor_id,
   -- 0.
   samples,
@@ -26,15 +23,10 @@ CREATE VIEW finding_wrong_access (
   saving_samples,
   -- Null: no time is lost.
   time_ns,
-  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
   saving_low_ns,
-  -- Most time that a fix saves.
   saving_high_ns,
-  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
   fix_ns,
-  -- Uses of its result from which it pays. Null if it takes no time.
   pays_from,
-  -- SQL that shows its evidence.
   query
 ) AS
 WITH placed AS (

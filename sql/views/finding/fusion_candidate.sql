@@ -18,13 +18,10 @@ CREATE VIEW fusion_candidate (
   kernel_count,
   -- Different ops.
   op_count,
-  -- Samples, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
   -- Samples that wait for code or constants: no_instructions and imc_miss.
   fetch_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns,
   -- Mean per launch.
   mean_ns,

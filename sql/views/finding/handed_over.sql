@@ -3,7 +3,6 @@
 --
 -- No memcpy or memset uses it, and no launch that was not observed completely can have used it, as in `object_use`.
 CREATE VIEW handed_over (
-  -- The storage.
   storage_id,
   -- Its bytes.
   size_bytes,

@@ -15,7 +15,6 @@ CREATE VIEW hotspot (
   name,
   -- Samples, inclusive.
   samples,
-  -- Part of all samples.
   share,
   -- Part of the samples of the node above.
   parent_share,

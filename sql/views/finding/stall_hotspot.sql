@@ -3,13 +3,9 @@
 -- Threshold: an instruction is hot with a tenth or more of its kernel's samples, in a kernel with a tenth or more of
 -- all.
 CREATE VIEW stall_hotspot (
-  -- The kernel.
   kernel_function_id,
-  -- Its source-level name.
   kernel,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
   -- Disassembly of the instruction. Null if the code could not be decoded.
   instruction,

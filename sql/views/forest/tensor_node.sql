@@ -4,7 +4,6 @@
 -- tensors. Tensors without cost are rows too. `samples` of all rows and of the non-tensor rows of `object_cost` add up
 -- to the samples.
 CREATE VIEW tensor_node (
-  -- The tensor.
   tensor_id,
   -- The root of its tree: itself if it is not a view.
   root_tensor_id,
@@ -21,7 +20,6 @@ CREATE VIEW tensor_node (
   tensor,
   -- Role in the model.
   role,
-  -- Element type.
   dtype,
   -- Sizes, and strides if not contiguous.
   shape,
@@ -47,9 +45,7 @@ CREATE VIEW tensor_node (
   stalled_at,
   -- Samples attributed to it.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns,
   -- Samples attributed to it, to its views and to their views.
   tree_samples

@@ -4,7 +4,6 @@
 -- the tensor in the same storage (`aten::_unsafe_view`). Identity is that of `tensor`: storage, lifetime and geometry,
 -- never a reused address.
 CREATE VIEW tensor_tree (
-  -- The tensor.
   tensor_id,
   -- An ancestor of the view, or the tensor itself.
   ancestor_tensor_id,

@@ -18,11 +18,8 @@ CREATE VIEW tree_cost (
   contiguous_view_samples,
   -- Samples of non-contiguous views.
   noncontiguous_view_samples,
-  -- Part of all samples.
   share,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH rooted AS (

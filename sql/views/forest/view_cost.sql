@@ -19,7 +19,6 @@ CREATE VIEW view_cost (
   depth,
   -- True if its elements lie in the order of its dimensions.
   is_contiguous,
-  -- The line that allocated it.
   born_at,
   -- Samples attributed to it.
   samples,

@@ -7,7 +7,6 @@
 CREATE VIEW first_launch (
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
   -- Grid and block, as in `launch_measure`.
   shape,

@@ -2,7 +2,6 @@
 CREATE VIEW kernel_name (
   -- The function.
   function_id,
-  -- Its source-level name.
   kernel,
   -- Its label, by `kernel_label`. If several functions have it, with the numbers among the template arguments. If
   -- several have that, too, they are numbered in the order of their first launches.

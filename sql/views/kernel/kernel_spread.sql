@@ -6,12 +6,10 @@
 CREATE VIEW kernel_spread (
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
   -- Measured quantity: samples, memory_samples, time_ns, duration_ns, accessed_bytes, sectors, excess_sectors. See
   -- `launch_measure`.
   measure,
-  -- Launches.
   launch_count,
   -- Launches that have the measure. Other launches do not count here.
   measured_count,

@@ -4,11 +4,9 @@
 -- work: compare their bytes, too. Bytes and sectors are those of observed instructions, in global and local memory,
 -- exact as in `pc_tensor`.
 CREATE VIEW launch_measure (
-  -- The launch.
   kernel_id,
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
   -- Blocks of the grid in x, y and z, then threads of a block, as 16x1x1 256x1x1.
   shape,
@@ -22,9 +20,7 @@ CREATE VIEW launch_measure (
   step,
   -- True if its cost was measured. If not, samples and times are null.
   is_sampled,
-  -- Samples, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
   -- Weight of one counted sample: 1 if the program was sampled. See `cost_run`.
   sample_weight,

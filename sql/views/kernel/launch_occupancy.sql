@@ -5,11 +5,9 @@
 -- driver's reserve. Null if the capture lacks a number, or if `gpu_limit` does not have the GPU. Clusters, which must
 -- lie in one part of the GPU, can lower the occupancy further.
 CREATE VIEW launch_occupancy (
-  -- The launch.
   kernel_id,
   -- The kernel.
   function_id,
-  -- CUDA's device ordinal.
   device_id,
   -- Blocks of the grid.
   block_count,

@@ -27,7 +27,6 @@ CREATE VIEW life_pattern (
   object,
   -- Element type and shape of its first tensor.
   type,
-  -- CUDA's device ordinal.
   device_id,
   -- Bytes, rounded by the allocator. For a dead write, the written bytes.
   size_bytes,

@@ -5,7 +5,6 @@
 -- launches, as of a memory snapshot, it is that of allocations and frees. Memory of a CUDA graph counts until the
 -- framework frees it, although the graph continues to use it.
 CREATE VIEW memory_in_use (
-  -- CUDA's device ordinal.
   device_id,
   -- Ordinal of the launch, or of an allocation or a free.
   ordinal,

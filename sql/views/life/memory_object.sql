@@ -7,7 +7,6 @@ CREATE VIEW memory_object (
   storage_id,
   -- The driver allocation. Null for a storage.
   allocation_id,
-  -- The run.
   run_id,
   -- CUDA's device ordinal. -1 if unknown.
   device_id,

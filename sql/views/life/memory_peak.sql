@@ -2,7 +2,6 @@
 --
 -- `object_life.is_live_at_peak` marks objects allocated at the peak. Memory is that of `memory_in_use`.
 CREATE VIEW memory_peak (
-  -- CUDA's device ordinal.
   device_id,
   -- Ordinal of the first launch at the peak, or of the first allocation or free in a run without launches.
   ordinal,

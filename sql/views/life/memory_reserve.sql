@@ -3,9 +3,7 @@
 -- A reserved part is an allocation of the driver in which the framework ever had an object. Unused memory lies before,
 -- between and behind the objects of a part. The allocator cannot give more at once than the largest piece of it.
 CREATE VIEW memory_reserve (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
   -- Bytes of objects at the peak, as in `memory_peak`.
   live_bytes,

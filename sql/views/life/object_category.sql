@@ -13,7 +13,6 @@
 CREATE VIEW object_category (
   -- The object.
   object_id,
-  -- The run.
   run_id,
   -- The category.
   category,

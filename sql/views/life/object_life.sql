@@ -14,7 +14,6 @@ CREATE VIEW object_life (
   object,
   -- Element type and shape of that tensor. Bytes without a tensor.
   type,
-  -- CUDA's device ordinal.
   device_id,
   -- Bytes, rounded by the allocator.
   size_bytes,
@@ -49,7 +48,6 @@ CREATE VIEW object_life (
   tensor_count,
   -- True if it is allocated when its device's memory in use first reaches its maximum.
   is_live_at_peak,
-  -- The run.
   run_id
 ) AS
 WITH timed AS (

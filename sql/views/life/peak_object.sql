@@ -4,9 +4,7 @@
 CREATE VIEW peak_object (
   -- The object, as in `memory_object`.
   object_id,
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
   -- The rank of its process. Null outside distributed programs.
   rank,

@@ -4,7 +4,6 @@
 CREATE VIEW view_version (
   -- The kernel.
   function_id,
-  -- The storage.
   storage_id,
   -- Launches that read it.
   use_count,

@@ -7,7 +7,6 @@ CREATE VIEW attribution (
   means,
   -- The reason where it is missing.
   missing,
-  -- Launches.
   launch_count,
   -- Their GPU time, nanoseconds. See `launch_time`.
   time_ns,

@@ -10,13 +10,9 @@ CREATE VIEW call_path (
   names,
   -- Steps.
   depth,
-  -- Launches.
   launch_count,
-  -- Samples, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 SELECT

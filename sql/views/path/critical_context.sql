@@ -14,9 +14,7 @@ CREATE VIEW critical_context (
   kind,
   -- The kernel, op or direction of a copy. Else the kind in words.
   item,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
-  -- Its length, nanoseconds.
   duration_ns,
   -- The work, as in `gpu_activity`.
   activity_id,

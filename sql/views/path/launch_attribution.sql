@@ -1,6 +1,5 @@
 -- One launch: the means by which it got its line, its op and its layer, and the reason for each that it lacks.
 CREATE VIEW launch_attribution (
-  -- The launch.
   kernel_id,
   -- True for the trial of a tuner, and for what torch.compile runs while it compiles: no work of the program.
   is_trial,

@@ -4,7 +4,6 @@
 -- has, by bytes. An op on results without a name has those of the ops that made them, up to nine ops before. The layer
 -- `(outputs)` is that of losses and metrics: forward ops on the results of modules, and their gradients.
 CREATE VIEW launch_layer (
-  -- The launch.
   kernel_id,
   -- The layer: the path of the module up to its first number, such as blocks.0 of blocks.0.mlp.up. The whole path without
   -- one. Null where no module is known.

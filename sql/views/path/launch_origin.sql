@@ -1,7 +1,6 @@
 -- One operation that one launch computes, with its share of the launch. A launch of eager code computes its op, a kernel by
 -- torch.compile several operations. The shares of a launch add up to 1.
 CREATE VIEW launch_origin (
-  -- The launch.
   kernel_id,
   -- 0 for the operation that stands for the launch.
   rank,

@@ -4,7 +4,6 @@
 -- (in backward, a user's frame of the forward op whose gradient this is), module (a name of the module's dotted path),
 -- op (a region or op around the launch) and kernel. A path omits categories that the launch lacks.
 CREATE VIEW launch_path (
-  -- The launch.
   kernel_id,
   -- The kernel.
   function_id,
@@ -14,11 +13,8 @@ CREATE VIEW launch_path (
   levels,
   -- Its name: file:line function, a name of the module's path, an op, a kernel.
   names,
-  -- Samples, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH parted AS (

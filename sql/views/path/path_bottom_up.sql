@@ -13,17 +13,13 @@ CREATE VIEW path_bottom_up (
   level,
   -- The name.
   name,
-  -- Launches.
   launch_count,
   -- Samples.
   samples,
   -- Samples of paths that begin here: this step has no caller.
   own_samples,
-  -- Part of all samples.
   share,
-  -- Samples of memory stalls.
   memory_samples,
-  -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
 WITH summed AS (

@@ -30,7 +30,6 @@ CREATE VIEW path_step (
   launch_count,
   -- Their samples, as in the view `sample`.
   samples,
-  -- Samples of memory stalls.
   memory_samples,
   -- Their estimated GPU time, nanoseconds. See `cost_time`.
   time_ns

@@ -19,7 +19,6 @@ CREATE VIEW path_top_down (
   samples,
   -- Samples of launches whose path ends here: exclusive.
   own_samples,
-  -- Part of all samples.
   share,
   -- Samples of memory stalls, inclusive.
   memory_samples,

@@ -3,17 +3,12 @@
 -- Sectors are units of 32 bytes, distinct in each warp request. ideal is the fewest that hold the bytes.
 -- Counts are of the rows that the capture holds, as in `request_pattern`.
 CREATE VIEW access_pattern (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
-  -- Kind of access: read, write, atomic, prefetch.
   kind,
   -- Memory space: global, global_async, shared, local.
   space,
-  -- Warp requests.
   request_count,
   -- Lane accesses.
   lane_count,

@@ -2,11 +2,8 @@
 --
 -- Only rows that the capture holds count, as in `access_pattern`.
 CREATE VIEW access_stride (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
   -- The most frequent class of its requests, as in `access_pattern`.
   class,

@@ -6,17 +6,13 @@
 -- Counts are of the rows that the capture holds. Where these are a sample of blocks (`launch_access`), degrees are
 -- estimates.
 CREATE VIEW bank_conflict (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
   -- Kind of access: read, write, atomic.
   kind,
   -- Bytes that each lane accesses.
   access_bytes,
-  -- Warp requests.
   request_count,
   -- Lane accesses.
   lane_count,

@@ -5,7 +5,6 @@
 -- Instructions that no instrument observes are missing. Where the capture holds the requests of a sample of blocks
 -- (`launch_access`), counts of sectors that blocks share are null, and footprints are theirs.
 CREATE VIEW block_sharing (
-  -- The launch.
   kernel_id,
   -- Kind of access of the instructions: read, write, atomic, prefetch.
   kind,

@@ -4,9 +4,7 @@
 -- `launch_access` says so, a sample of blocks. Stalls for copies by tensor maps and pointers have no bin: no instrument
 -- observes which elements they copy. `tensor_stall_cost` has them.
 CREATE VIEW launch_cell (
-  -- The launch.
   kernel_id,
-  -- The tensor.
   tensor_id,
   -- The bin's row, from 0. Null for holes.
   row,

@@ -5,11 +5,8 @@
 -- instrument, which matches the program's order only within a warp. `load_redundancy` has the exact definition. Where the capture
 -- holds the requests of a sample of blocks (`launch_access`), shares are theirs, and those of the grid are null.
 CREATE VIEW redundant_load (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
   -- Scope of the earlier load: thread, warp, block, grid. Each includes the narrower ones.
   scope,

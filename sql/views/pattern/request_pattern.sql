@@ -7,13 +7,9 @@
 -- holds: where these are a sample of blocks (`launch_access`), ratios are estimates, and `pc_tensor` has the exact requests
 -- and sectors. Launches with the accesses of a model launch have no row.
 CREATE VIEW request_pattern (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
-  -- Kind of access: read, write, atomic, prefetch.
   kind,
   -- Memory space: global, global_async, shared, local.
   space,

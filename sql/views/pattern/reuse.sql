@@ -7,7 +7,6 @@
 -- run. Where the capture holds the requests of a sample of blocks (`launch_access`), the figures of blocks are theirs, and
 -- shares and distances of the launch are null.
 CREATE VIEW reuse (
-  -- The launch.
   kernel_id,
   -- Stream of consecutive requests: block, launch.
   stream,

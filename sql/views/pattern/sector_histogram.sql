@@ -3,13 +3,9 @@
 -- All requests of a launch whose shapes the GPU counted (`access_histogram`). Other counts are of the rows that the capture
 -- holds. Where these are a sample of blocks (`launch_access`), parts of them are estimates.
 CREATE VIEW sector_histogram (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
-  -- Kind of access: read, write, atomic, prefetch.
   kind,
   -- Sectors of 32 bytes that a request touched: 1 to 32, more if accesses straddle sectors.
   sectors,

@@ -8,7 +8,6 @@
 -- (`WHERE tensor_id = ...`), or by one launch in `launch_cell`: both are fast. Accesses are those of the rows that the
 -- capture holds: a sample of blocks where `launch_access` says so.
 CREATE VIEW tensor_cell (
-  -- The tensor.
   tensor_id,
   -- The bin's row, from 0. Null for holes.
   row,

@@ -6,7 +6,6 @@
 -- has those of an earlier one (`launch_access`), all numbers are of the rows that it holds: lower bounds. What was not
 -- read or not written is null if a launch during the storage's lifetime was not observed completely (`launch_observed`).
 CREATE VIEW tensor_touch (
-  -- The tensor.
   tensor_id,
   -- Its storage.
   storage_id,
@@ -22,7 +21,6 @@ CREATE VIEW tensor_touch (
   writes,
   -- Atomics, by lanes.
   atomics,
-  -- Warp requests.
   request_count,
   -- Sectors of 32 bytes, distinct in each request.
   sectors,

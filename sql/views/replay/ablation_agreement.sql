@@ -12,7 +12,6 @@ CREATE VIEW ablation_agreement (
   run_id,
   -- Accesses that are left out, as in `ablation_cost`.
   target,
-  -- True if caches were flushed before each replay.
   is_cold,
   -- Experiments.
   experiment_count,

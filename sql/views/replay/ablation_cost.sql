@@ -6,13 +6,11 @@
 CREATE VIEW ablation_cost (
   -- The run of the experiments.
   run_id,
-  -- The launch.
   kernel_id,
   -- The n-th experiment on this launch in the run.
   experiment,
   -- Accesses that are left out: tensor (all of one tensor), line (all of one source line), instruction.
   target,
-  -- True if caches were flushed before each replay.
   is_cold,
   -- The launch's kernel.
   function_id,

@@ -6,13 +6,11 @@
 CREATE VIEW ablation_share (
   -- The run of the experiments.
   run_id,
-  -- The launch.
   kernel_id,
   -- The experiment.
   experiment,
   -- Accesses that are left out, as in `ablation_cost`.
   target,
-  -- True if caches were flushed before each replay.
   is_cold,
   -- Its share of the time that these experiments save.
   saved_share,

@@ -7,7 +7,6 @@ CREATE VIEW redirect_agreement (
   run_id,
   -- True for kernels that copy by tensor maps or by bulk copies.
   has_copies,
-  -- True if caches were flushed before each replay.
   is_cold,
   -- Experiments on one object.
   experiment_count,

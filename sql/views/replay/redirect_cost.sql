@@ -7,7 +7,6 @@
 CREATE VIEW redirect_cost (
   -- The run of the experiments.
   run_id,
-  -- The launch.
   kernel_id,
   -- The n-th experiment on this launch in the run.
   experiment,
@@ -15,7 +14,6 @@ CREATE VIEW redirect_cost (
   target,
   -- alias (granules of 2 MiB mapped to few), preload (read before the launch), both (for all). Null if refused.
   method,
-  -- True if caches were flushed before each replay.
   is_cold,
   -- The launch's kernel.
   function_id,

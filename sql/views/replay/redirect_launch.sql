@@ -6,9 +6,7 @@
 CREATE VIEW redirect_launch (
   -- The run of the experiments.
   run_id,
-  -- The launch.
   kernel_id,
-  -- True if caches were flushed before each replay.
   is_cold,
   -- The launch's kernel.
   function_id,

@@ -6,11 +6,9 @@
 CREATE VIEW redirect_share (
   -- The run of the experiments.
   run_id,
-  -- The launch.
   kernel_id,
   -- The experiment.
   experiment,
-  -- True if caches were flushed before each replay.
   is_cold,
   -- True if the kernel copies by tensor maps or by bulk copies.
   has_copies,

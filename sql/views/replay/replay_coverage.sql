@@ -2,9 +2,7 @@
 CREATE VIEW replay_coverage (
   -- Position in the reading order, from 1.
   ordinal,
-  -- Counted item.
   item,
-  -- Count.
   count,
   -- Total of the item. Null if it has none.
   total,

@@ -1,10 +1,8 @@
 -- One launch that was selected for replay, and its outcome.
 CREATE VIEW replay_quality (
-  -- The launch.
   kernel_id,
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
   -- Outcome: not bundled, not replayed, else the worst of its repeats in all runs: different (it left other memory than
   -- the launch), failed, unstable (other memory only in bytes that may vary: order of atomics, clocks), verified (the

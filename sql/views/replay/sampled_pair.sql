@@ -8,9 +8,7 @@ CREATE VIEW sampled_pair (
   run_a,
   -- The other.
   run_b,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
   -- Samples that run_a counted.
   samples_a,

@@ -1,4 +1,7 @@
 -- One item that two sampling runs measured, and the agreement of its samples between them.
+--
+-- The program compared with its replays, or replays with replays. A launch of the program has few samples: compare
+-- `total_variation` with `chance_variation`, or complete kernels. Of these, each launch counts once, whatever its number of replays.
 CREATE VIEW sampling_agreement (
   -- Compared item: launch, or kernel (its launches that both runs measured, together).
   grain,

@@ -2,13 +2,9 @@
 --
 -- From every run, of the program and of replays, as counted: to compare runs with each other.
 CREATE VIEW stall_share (
-  -- The run.
   run_id,
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
   -- Samples that found warps at it, for any reason, in all repeats.
   samples,

@@ -1,8 +1,6 @@
 -- One instruction that accesses memory wrongly, with its lines of source.
 CREATE VIEW access_line (
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
   -- Its line in the function itself, outside of all inlined ones. Null if the cubin has no lines.
   source_line,

@@ -2,15 +2,10 @@
 --
 -- The launch's requests until then are in the capture.
 CREATE VIEW alignment_fault (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
-  -- Its line in the function, outside of all inlined ones.
   source_line,
-  -- The functions inlined around it. See `access_line`.
   call_path,
   -- Kind of access: read, write, atomic.
   kind,
@@ -20,13 +15,10 @@ CREATE VIEW alignment_fault (
   target,
   -- Its storage.
   storage_id,
-  -- The tensor.
   tensor_id,
   -- The driver's allocation, outside any storage.
   allocation_id,
-  -- Its label.
   object,
-  -- Its type and shape, or size.
   type,
   -- Index of the lowest such element, by the tensor's strides. Null without a tensor.
   element,
@@ -38,13 +30,10 @@ CREATE VIEW alignment_fault (
   address,
   -- The block that accesses it.
   block,
-  -- Its warp.
   warp,
   -- The lanes.
   lane_mask,
-  -- The innermost user line around the launch.
   line,
-  -- The op around the launch.
   op
 ) AS
 SELECT

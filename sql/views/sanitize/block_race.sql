@@ -5,15 +5,11 @@
 -- (volatile, relaxed) are not a race. Values are not recorded: two writes of one instruction do no harm where all blocks
 -- write the same value.
 CREATE VIEW block_race (
-  -- The launch.
   kernel_id,
   -- The function that holds the instruction that writes.
   function_id,
-  -- The instruction.
   pc,
-  -- Its line in the function, outside of all inlined ones.
   source_line,
-  -- The functions inlined around it. See `access_line`.
   call_path,
   -- The function that holds the other instruction.
   other_function_id,
@@ -29,13 +25,10 @@ CREATE VIEW block_race (
   target,
   -- Its storage.
   storage_id,
-  -- The tensor.
   tensor_id,
   -- The driver's allocation, outside any storage.
   allocation_id,
-  -- Its label.
   object,
-  -- Its type and shape, or size.
   type,
   -- Index of one such element, by the tensor's strides. Null without a tensor.
   element,
@@ -47,7 +40,6 @@ CREATE VIEW block_race (
   address,
   -- A block that writes it.
   block,
-  -- Its warp.
   warp,
   -- The lanes of its request.
   lane_mask,
@@ -57,9 +49,7 @@ CREATE VIEW block_race (
   other_warp,
   -- The lanes of its request.
   other_lane_mask,
-  -- The innermost user line around the launch.
   line,
-  -- The op around the launch.
   op
 ) AS
 SELECT

@@ -1,6 +1,5 @@
 -- One copy, with its rows and its line.
 CREATE VIEW copy_context (
-  -- The run.
   run_id,
   -- Ordinal of the first launch after it.
   ordinal,

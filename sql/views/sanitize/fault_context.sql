@@ -4,15 +4,10 @@
 CREATE VIEW fault_context (
   -- The table: address_fault, unwritten_read, block_conflict.
   source,
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
-  -- Its line in the function, outside of all inlined ones.
   source_line,
-  -- The functions inlined around it. See `access_line`.
   call_path,
   -- Kind of access.
   kind,
@@ -26,11 +21,8 @@ CREATE VIEW fault_context (
   tensor_id,
   -- The driver's allocation, outside any storage.
   allocation_id,
-  -- Its label.
   object,
-  -- Its type and shape, or size.
   type,
-  -- The line that allocated it.
   born_at,
   -- Index of the lowest such element, by the tensor's strides. Null without a tensor.
   element,
@@ -42,7 +34,6 @@ CREATE VIEW fault_context (
   free_ordinal,
   -- Accesses, by lanes.
   lane_count,
-  -- Warp requests.
   request_count,
   -- Bytes.
   byte_count,
@@ -50,7 +41,6 @@ CREATE VIEW fault_context (
   address,
   -- The block that accesses it.
   block,
-  -- Its warp.
   warp,
   -- The lanes.
   lane_mask,
@@ -66,9 +56,7 @@ CREATE VIEW fault_context (
   other_warp,
   -- Its lanes.
   other_lane_mask,
-  -- The innermost user line around the launch.
   line,
-  -- The op around the launch.
   op
 ) AS
 WITH fault AS (

@@ -2,7 +2,6 @@
 --
 -- Its result is right, and it is slower than it could be. Rows of copies in several dimensions may lie differently.
 CREATE VIEW misaligned_copy (
-  -- The run.
   run_id,
   -- Ordinal of the first launch after it.
   ordinal,

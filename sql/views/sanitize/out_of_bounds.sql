@@ -9,15 +9,10 @@
 -- Only what the capture proves: the arguments of a kernel are known for Triton, and by pointers for launches outside of
 -- ops. Accesses to live memory before the pointer's, or by pointers from memory, are not found. Nodes of graphs are not judged.
 CREATE VIEW out_of_bounds (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
-  -- Its line in the function, outside of all inlined ones.
   source_line,
-  -- The functions inlined around it. See `access_line`.
   call_path,
   -- Kind of access: read, write, atomic.
   kind,
@@ -27,13 +22,10 @@ CREATE VIEW out_of_bounds (
   target,
   -- Its storage.
   storage_id,
-  -- The tensor.
   tensor_id,
   -- The driver's allocation, outside any storage.
   allocation_id,
-  -- Its label.
   object,
-  -- Its type and shape, or size.
   type,
   -- Index of the lowest wrong element, by the tensor's strides: an index outside of its shape. Null without a tensor.
   element,
@@ -47,13 +39,10 @@ CREATE VIEW out_of_bounds (
   address,
   -- The block that accesses it.
   block,
-  -- Its warp.
   warp,
   -- The lanes.
   lane_mask,
-  -- The innermost user line around the launch.
   line,
-  -- The op around the launch.
   op
 ) AS
 SELECT

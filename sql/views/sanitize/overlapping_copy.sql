@@ -3,7 +3,6 @@
 -- Rows with gaps overlap where bytes of two rows do, and are judged if both ends have one pitch. Runs with copies of several
 -- layers, whose gaps are not recorded, are not judged.
 CREATE VIEW overlapping_copy (
-  -- The run.
   run_id,
   -- Ordinal of the first launch after it.
   ordinal,
@@ -21,7 +20,6 @@ CREATE VIEW overlapping_copy (
   storage_id,
   -- The driver's allocation that holds it, outside any storage.
   allocation_id,
-  -- Its label.
   object,
   -- Its size.
   type,

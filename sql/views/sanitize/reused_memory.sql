@@ -12,11 +12,8 @@ CREATE VIEW reused_memory (
   stream_id,
   -- The old storage.
   storage_id,
-  -- Its label.
   object,
-  -- Its type and shape, or size.
   type,
-  -- The line that allocated it.
   born_at,
   -- Evidence for its use, as in `object_use`.
   evidence,

@@ -7,15 +7,11 @@
 -- Needs recorded accesses to shared memory (`--spaces global,shared`), none of them dropped (`--when-full wait`). Only kernels
 -- whose warps are ordered by barriers of the complete block alone are judged: `barrier_step` has them.
 CREATE VIEW shared_race (
-  -- The launch.
   kernel_id,
   -- The function that holds the instruction that writes.
   function_id,
-  -- The instruction.
   pc,
-  -- Its line in the function, outside of all inlined ones.
   source_line,
-  -- The functions inlined around it. See `access_line`.
   call_path,
   -- Its kind of access: write, atomic.
   kind,
@@ -45,9 +41,7 @@ CREATE VIEW shared_race (
   other_lane_mask,
   -- Barriers that both warps have passed before.
   barrier_count,
-  -- The innermost user line around the launch.
   line,
-  -- The op around the launch.
   op
 ) AS
 WITH dropping AS (

@@ -3,17 +3,13 @@
 -- The pointer is among the parameters and of none of the launch's argument tensors, nor the start of a tensor in the memory as it is
 -- now. Where the new tensor begins at the same address, the old pointer looks like a new one.
 CREATE VIEW stale_pointer (
-  -- The launch.
   kernel_id,
   -- The old storage.
   storage_id,
   -- The newest tensor in it.
   tensor_id,
-  -- Its label.
   object,
-  -- Its type and shape, or size.
   type,
-  -- The line that allocated it.
   born_at,
   -- Ordinal of the first launch after its free.
   free_ordinal,
@@ -31,13 +27,10 @@ CREATE VIEW stale_pointer (
   other_byte_offset,
   -- The function that holds an instruction that accesses the new storage.
   function_id,
-  -- The instruction.
   pc,
   -- Its line.
   source_line,
-  -- The innermost user line around the launch.
   line,
-  -- The op around the launch.
   op
 ) AS
 WITH given AS (

@@ -5,15 +5,10 @@
 -- recording keeps the rows of all blocks of small launches only. `wrong_access_coverage` counts the reads for which that is not
 -- known. Managed memory, memory of the host, and variables of modules do not count.
 CREATE VIEW uninitialized_read (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
-  -- Its line in the function, outside of all inlined ones.
   source_line,
-  -- The functions inlined around it. See `access_line`.
   call_path,
   -- Kind of access: read, atomic.
   kind,
@@ -21,19 +16,15 @@ CREATE VIEW uninitialized_read (
   target,
   -- Its storage.
   storage_id,
-  -- The tensor.
   tensor_id,
   -- The driver's allocation, outside any storage.
   allocation_id,
-  -- Its label.
   object,
-  -- Its type and shape, or size.
   type,
   -- Index of the lowest such element, by the tensor's strides. Null without a tensor.
   element,
   -- Bytes from the start of the memory to the lowest such byte.
   byte_offset,
-  -- The line that allocated it.
   born_at,
   -- Such bytes, in each request.
   byte_count,
@@ -43,13 +34,10 @@ CREATE VIEW uninitialized_read (
   address,
   -- The block that reads it.
   block,
-  -- Its warp.
   warp,
   -- The request's lanes.
   lane_mask,
-  -- The innermost user line around the launch.
   line,
-  -- The op around the launch.
   op,
   -- True if the capture has every write since the allocation. The rows are findings only then.
   is_certain

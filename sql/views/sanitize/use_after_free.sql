@@ -4,15 +4,10 @@
 -- launch's parameters leads to it, or the kernel reads the pointer from memory. Memory that the allocator has handed to another tensor is that tensor's: an access
 -- through an old pointer is not found.
 CREATE VIEW use_after_free (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
-  -- Its line in the function, outside of all inlined ones.
   source_line,
-  -- The functions inlined around it. See `access_line`.
   call_path,
   -- Kind of access: read, write, atomic.
   kind,
@@ -24,15 +19,12 @@ CREATE VIEW use_after_free (
   tensor_id,
   -- The freed allocation.
   allocation_id,
-  -- Its label.
   object,
-  -- Its type and shape, or size.
   type,
   -- Index of the lowest element, by the tensor's strides. Null without a tensor.
   element,
   -- Bytes from the start of the memory to the lowest byte.
   byte_offset,
-  -- The line that allocated it.
   born_at,
   -- Ordinal of the first launch after the free.
   free_ordinal,
@@ -40,19 +32,15 @@ CREATE VIEW use_after_free (
   launches_since,
   -- Accesses, by lanes.
   lane_count,
-  -- Warp requests.
   request_count,
   -- The lowest byte.
   address,
   -- The block that accesses it.
   block,
-  -- Its warp.
   warp,
   -- The lanes.
   lane_mask,
-  -- The innermost user line around the launch.
   line,
-  -- The op around the launch.
   op
 ) AS
 SELECT

@@ -2,7 +2,6 @@
 --
 -- Memory mapped by hand, in pages of 2 MiB, goes on in the next mapping: its copies are not judged, nor are those in three dimensions.
 CREATE VIEW wide_copy (
-  -- The run.
   run_id,
   -- Ordinal of the first launch after it.
   ordinal,
@@ -20,7 +19,6 @@ CREATE VIEW wide_copy (
   storage_id,
   -- The driver's allocation that holds it, outside any storage.
   allocation_id,
-  -- Its label.
   object,
   -- Its size.
   type,

@@ -7,25 +7,19 @@ CREATE VIEW wrong_access (
   defect,
   -- The launch. Null for a copy.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
   -- The instruction. Of a race, the one that writes.
   pc,
-  -- Its line in the function, outside of all inlined ones.
   source_line,
-  -- The functions inlined around it. See `access_line`.
   call_path,
   -- The line of the other access of a race.
   other_source_line,
-  -- The storage.
   storage_id,
-  -- The tensor.
   tensor_id,
   -- The driver's allocation, outside any storage.
   allocation_id,
   -- Label of the memory.
   object,
-  -- Its type and shape, or size.
   type,
   -- The element of the example, by the tensor's strides.
   element,
@@ -39,9 +33,7 @@ CREATE VIEW wrong_access (
   warp,
   -- Lanes of the example.
   lane_mask,
-  -- The innermost user line around the launch.
   line,
-  -- The op around the launch.
   op,
   -- The defect in words.
   fact

@@ -1,7 +1,6 @@
 -- The samples of all attributions together: one row, with the part that each fact holds for. The view `stall_coverage`
 -- names the facts.
 CREATE VIEW charge_sum (
-  -- Samples of memory stalls.
   memory_samples,
   -- Samples of memory stalls with a producer.
   producer_samples,

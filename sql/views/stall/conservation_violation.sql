@@ -3,7 +3,6 @@
 CREATE VIEW conservation_violation (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
   -- The reason.
   stall_reason,

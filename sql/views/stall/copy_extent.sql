@@ -1,6 +1,5 @@
 -- Bytes of the tensor map of one copy of one launch: no more of an object is copied by it.
 CREATE VIEW copy_extent (
-  -- The launch.
   kernel_id,
   -- The function of the copy.
   function_id,

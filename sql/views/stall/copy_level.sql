@@ -4,7 +4,6 @@
 -- before left in L2 comes from there. Each block makes one copy of a line at least, and copies that are awaited together bring
 -- about as much each: what is read again is in L2, too, unless the blocks at work copy more than stays there (`copy_reuse`).
 CREATE VIEW copy_level (
-  -- The launch.
   kernel_id,
   -- The function of the copy.
   function_id,

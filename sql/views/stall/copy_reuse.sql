@@ -5,7 +5,6 @@
 -- same part again or another. It stays in L2 meanwhile if all that blocks at work copy takes a fifth of L2 or less. From two
 -- fifths on, nothing stays (measured on an H200 by 18 products). A launch with a copy of unknown indices has one pass.
 CREATE VIEW copy_reuse (
-  -- The launch.
   kernel_id,
   -- True for a storage, false for a driver allocation.
   is_storage,

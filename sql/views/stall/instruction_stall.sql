@@ -1,12 +1,9 @@
 -- One stall reason at one instruction of one kernel, over its launches: where warps waited, before attribution.
 CREATE VIEW instruction_stall (
-  -- The kernel.
   kernel_function_id,
-  -- Its source-level name.
   kernel,
   -- The function that holds the instruction: the kernel, or one that it calls.
   function_id,
-  -- The instruction.
   pc,
   -- Disassembly of the instruction. Null if the code could not be decoded.
   instruction,
@@ -16,11 +13,8 @@ CREATE VIEW instruction_stall (
   source_line,
   -- The reason.
   stall_reason,
-  -- True for a memory stall.
   is_memory,
-  -- Samples, as in the view `sample`.
   samples,
-  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued,
   -- Part of the kernel's samples.
   kernel_share

@@ -2,15 +2,12 @@
 CREATE VIEW kernel_stall (
   -- The kernel.
   function_id,
-  -- Its source-level name.
   kernel,
   -- The reason. selected is not a stall: the warp issued an instruction.
   stall_reason,
-  -- True for a memory stall.
   is_memory,
   -- Samples, as in the view `sample`, including those of functions that the kernel calls.
   samples,
-  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued,
   -- Part of the kernel's samples.
   share

@@ -6,15 +6,12 @@
 CREATE VIEW launch_charge (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
   -- The memory stall. Null for all reasons that are none.
   stall_reason,
   -- True for memory stalls.
   is_memory,
-  -- The function of the producer.
   producer_function_id,
-  -- The producer.
   producer_pc,
   -- Confidence of the producer, as in `producer`.
   confidence,
@@ -24,9 +21,7 @@ CREATE VIEW launch_charge (
   target,
   -- Evidence for the target, as in `stall_charge`.
   evidence,
-  -- The storage.
   storage_id,
-  -- The tensor.
   tensor_id,
   -- The driver allocation of the lanes, outside any tensor.
   allocation_id,

@@ -1,7 +1,6 @@
 -- Memory that one asynchronous copy of one launch reads or writes, where no instrument observed it: by tensor maps, and by
 -- pointers among the launch's parameters, as in `pc_tensor_share`.
 CREATE VIEW launch_copy (
-  -- The launch.
   kernel_id,
   -- The function.
   function_id,

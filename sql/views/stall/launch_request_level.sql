@@ -5,11 +5,9 @@
 -- on that object touched, if the memory touched since fits into L2. Sets, other traffic and another order of blocks
 -- change this. `instruction_reuse` has the distances, `object_residency` what launches find in L2.
 CREATE VIEW launch_request_level (
-  -- The launch.
   kernel_id,
   -- The function.
   function_id,
-  -- The instruction.
   pc,
   -- Its warp requests.
   requests,

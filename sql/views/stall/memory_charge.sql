@@ -3,17 +3,13 @@
 CREATE VIEW memory_charge (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
   -- The function of the stalled instruction.
   function_id,
-  -- Its stall reason.
   stall_reason,
   -- The stalled instruction.
   pc,
-  -- The function of the producer.
   producer_function_id,
-  -- The producer.
   producer_pc,
   -- Confidence of the producer, as in `producer`.
   confidence,
@@ -25,9 +21,7 @@ CREATE VIEW memory_charge (
   target,
   -- Evidence for the target: observed, model launch (as in `pc_tensor`), derived (from tensor maps). Null without a target.
   evidence,
-  -- The storage.
   storage_id,
-  -- The tensor.
   tensor_id,
   -- The driver allocation of the lanes, outside any tensor.
   allocation_id,

@@ -2,13 +2,10 @@
 CREATE VIEW memory_instruction (
   -- The function.
   function_id,
-  -- The instruction.
   pc,
-  -- Kind of access: read, write, atomic, prefetch.
   kind,
   -- Memory space: global, global_async, shared, local.
   space,
-  -- Warp requests.
   request_count,
   -- Lane accesses.
   lane_count

@@ -4,7 +4,6 @@
 -- From recorded accesses, and from copies by tensor maps and pointers, which are taken to touch the whole object if it
 -- fits into L2. Sets and other traffic change this.
 CREATE VIEW object_residency (
-  -- The launch.
   kernel_id,
   -- True for a storage, false for a driver allocation.
   is_storage,

@@ -8,7 +8,6 @@ CREATE VIEW producer (
   function_id,
   -- The stalled instruction.
   pc,
-  -- Its stall reason.
   stall_reason,
   -- The function of the producer. It differs from the stalled one if a call lies between them.
   producer_function_id,

@@ -12,7 +12,6 @@ CREATE VIEW producer_awaited (
   function_id,
   -- The stalled instruction.
   pc,
-  -- Its stall reason.
   stall_reason,
   -- The function of the producer. It differs from the stalled one if a call lies between them.
   producer_function_id,

@@ -1,13 +1,9 @@
 -- One producer that warps of a launch waited for, and its accesses: the rows of `stall_charge` that have a producer,
 -- seen from the producer.
 CREATE VIEW producer_charge (
-  -- The run.
   run_id,
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
   -- True if the stalls are memory stalls.
   is_memory,

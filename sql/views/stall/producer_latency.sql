@@ -12,11 +12,8 @@ CREATE VIEW producer_latency (
   function_id,
   -- The stalled instruction.
   pc,
-  -- Its stall reason.
   stall_reason,
-  -- The function of the producer.
   producer_function_id,
-  -- The producer.
   producer_pc,
   -- Its slot, as in `producer_candidate`.
   slot,

@@ -5,17 +5,13 @@
 -- have no access at all keeps their weights, and has no rows. Copies share their weight by the level of the objects that
 -- the launch reads, as in `copy_level`: in the next launch another operand may be the large one.
 CREATE VIEW producer_launch (
-  -- The launch.
   kernel_id,
   -- The function.
   function_id,
   -- The stalled instruction.
   pc,
-  -- Its stall reason.
   stall_reason,
-  -- The function of the producer.
   producer_function_id,
-  -- The producer.
   producer_pc,
   -- Factor of its weight in this launch: 0 if the launch did not execute it.
   factor

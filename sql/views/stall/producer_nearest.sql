@@ -9,7 +9,6 @@ CREATE VIEW producer_nearest (
   function_id,
   -- The stalled instruction.
   pc,
-  -- Its stall reason.
   stall_reason,
   -- The assumed producer, in the same function. Null without one.
   producer_pc,

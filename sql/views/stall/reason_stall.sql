@@ -4,13 +4,10 @@ CREATE VIEW reason_stall (
   stall_reason,
   -- Target of its samples, as in `stall_reason`.
   class,
-  -- True for a memory stall.
   is_memory,
-  -- Samples, as in the view `sample`.
   samples,
   -- Samples among these in cycles in which the scheduler issued nothing: the stall cost time. Never added to `samples`.
   samples_not_issued,
-  -- Part of all samples.
   share,
   -- Part of all samples in which the scheduler issued nothing.
   not_issued_share,

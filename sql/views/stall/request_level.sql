@@ -4,7 +4,6 @@
 CREATE VIEW request_level (
   -- The function.
   function_id,
-  -- The instruction.
   pc,
   -- Its warp requests.
   requests,

@@ -6,19 +6,14 @@
 CREATE VIEW run_charge (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
   -- The function of the stalled instruction.
   function_id,
-  -- Its stall reason.
   stall_reason,
-  -- True for a memory stall.
   is_memory,
   -- The stalled instruction.
   pc,
-  -- The function of the producer.
   producer_function_id,
-  -- The producer.
   producer_pc,
   -- Confidence of the producer, as in `producer`.
   confidence,
@@ -30,9 +25,7 @@ CREATE VIEW run_charge (
   target,
   -- Evidence for the target: observed, model launch (as in `pc_tensor`), derived (from tensor maps). Null without a target.
   evidence,
-  -- The storage.
   storage_id,
-  -- The tensor.
   tensor_id,
   -- The driver allocation of the lanes, outside any tensor.
   allocation_id,

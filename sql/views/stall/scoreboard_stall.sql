@@ -1,6 +1,5 @@
 -- One instruction found waiting for a result, in one kernel, for one reason, with the quality of its producers.
 CREATE VIEW scoreboard_stall (
-  -- The kernel.
   kernel_function_id,
   -- The function of the stalled instruction: the kernel, or one that it calls.
   function_id,

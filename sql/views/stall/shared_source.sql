@@ -3,9 +3,7 @@
 -- By the copies and loads of `shared_fill` and the memory that these read in the launch. The shares of an instruction add
 -- up to 1, or to less where the content was computed or the memory of a fill is not known.
 CREATE VIEW shared_source (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
   -- The instruction that reads shared memory.
   pc,
@@ -13,11 +11,8 @@ CREATE VIEW shared_source (
   kind,
   -- Target of the fill, as in `pc_tensor_share`.
   target,
-  -- The storage.
   storage_id,
-  -- The tensor.
   tensor_id,
-  -- The driver allocation, outside any tensor.
   allocation_id,
   -- Its share.
   share

@@ -5,7 +5,6 @@
 CREATE VIEW shared_wait (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
   -- The memory stall.
   stall_reason,
@@ -17,11 +16,8 @@ CREATE VIEW shared_wait (
   kind,
   -- Target of the fill, as in `pc_tensor_share`. Null if unknown.
   target,
-  -- The storage.
   storage_id,
-  -- The tensor.
   tensor_id,
-  -- The driver allocation, outside any tensor.
   allocation_id,
   -- Samples: fractions, if several tensors fill the same memory.
   samples

@@ -1,6 +1,5 @@
 -- One launch: the caches of its GPU, and the warps that share one L1. Null if the GPU is unknown.
 CREATE VIEW launch_cache (
-  -- The launch.
   kernel_id,
   -- Bytes of L1 of one multiprocessor, including shared memory.
   l1_bytes,

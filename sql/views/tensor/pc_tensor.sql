@@ -4,13 +4,9 @@
 -- accesses of each launch once: from the program, or, if it has none, from one replay. Where `launch.accesses_of` names
 -- an earlier launch of the same kind, its counts stand for this launch's. `coverage` has the numbers of such launches.
 CREATE VIEW pc_tensor (
-  -- The launch.
   kernel_id,
-  -- The function that holds the instruction.
   function_id,
-  -- The instruction.
   pc,
-  -- Kind of access: read, write, atomic, prefetch.
   kind,
   -- Memory space: global, global_async, shared, local.
   space,
@@ -20,11 +16,8 @@ CREATE VIEW pc_tensor (
   -- observed (this launch's accesses), model launch (those of the launch that `launch.accesses_of` names, at the
   -- addresses of this launch's parameters).
   evidence,
-  -- The storage.
   storage_id,
-  -- The tensor.
   tensor_id,
-  -- The driver allocation, outside any tensor.
   allocation_id,
   -- Warp requests with lanes that belong to the target.
   request_count,

@@ -2,11 +2,9 @@
 --
 -- Kernels have that of their launch. Copies, fills and kernels without a launch have that of the time at which they begin.
 CREATE VIEW activity_phase (
-  -- The run.
   run_id,
   -- The work, as in `gpu_activity`.
   activity_id,
-  -- CUDA's device ordinal.
   device_id,
   -- setup, steady, end or once, as in `launch_phase`.
   program_phase,

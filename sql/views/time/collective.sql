@@ -11,11 +11,9 @@ CREATE VIEW collective (
   run_id,
   -- The rank of its process. Null outside distributed programs.
   rank,
-  -- The launch.
   kernel_id,
   -- The work, as in `gpu_activity`.
   activity_id,
-  -- CUDA's device ordinal.
   device_id,
   -- The stream.
   stream_id,
@@ -27,7 +25,6 @@ CREATE VIEW collective (
   group_ranks,
   -- Ranks of the group.
   group_size,
-  -- Element type.
   dtype,
   -- Bytes: the larger one of what the rank gives and gets, as nccl-tests count.
   size_bytes,
@@ -35,11 +32,8 @@ CREATE VIEW collective (
   algorithm,
   -- The protocol: LL, LL128, SIMPLE. Null where the kernel's name does not say.
   protocol,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
-  -- End.
   end_ns,
-  -- Its length, nanoseconds.
   duration_ns,
   -- Time in which no other kernel than collectives ran on the device.
   exposed_ns,

@@ -10,9 +10,7 @@ CREATE VIEW collective_skew (
   run_id,
   -- The rank.
   rank,
-  -- The launch.
   kernel_id,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
   -- Time that the rank waited for the last rank to begin, nanoseconds. 0 for the last.
   wait_ns,

@@ -1,6 +1,5 @@
 -- One copy or fill in a timeline run, its rate, and the part of it that kernels of the device hide.
 CREATE VIEW copy_time (
-  -- The run.
   run_id,
   -- The work, as in `gpu_activity`.
   activity_id,
@@ -8,15 +7,12 @@ CREATE VIEW copy_time (
   kind,
   -- The direction of a copy.
   copy_kind,
-  -- CUDA's device ordinal.
   device_id,
   -- The stream.
   stream_id,
   -- Bytes.
   size_bytes,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
-  -- Its length, nanoseconds.
   duration_ns,
   -- Bytes per second.
   bytes_per_second,

@@ -5,15 +5,10 @@
 -- its name), `launch` if idle because the next call came late, else `other`. Stretches of one device follow each other
 -- without gaps.
 CREATE VIEW device_state (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
-  -- End.
   end_ns,
-  -- Its length, nanoseconds.
   duration_ns,
   -- kernels, collectives, input, launch, other.
   state

@@ -2,9 +2,7 @@
 --
 -- Times are unions: work that runs side by side counts once. `busy_ns + idle_ns` is the span.
 CREATE VIEW device_time (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
   -- Begin of its first work, nanoseconds since the Unix epoch.
   begin_ns,

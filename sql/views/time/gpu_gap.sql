@@ -5,13 +5,9 @@
 -- nothing else ran that it could wait for. `start` if the call had begun before: the work waited for its start, or for
 -- other work that it depends on. Null if the call is not known.
 CREATE VIEW gpu_gap (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
-  -- Its length, nanoseconds.
   duration_ns,
   -- The cause.
   cause,

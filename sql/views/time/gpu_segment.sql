@@ -3,15 +3,10 @@
 -- A stretch ends where any work of the device begins or ends. Stretches of one device follow each other without gaps,
 -- and their durations add up to the device's whole span. Work that takes no time is left out.
 CREATE VIEW gpu_segment (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
-  -- End.
   end_ns,
-  -- Its length, nanoseconds.
   duration_ns,
   -- Kernels that run, collectives too.
   kernel_count,

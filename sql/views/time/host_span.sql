@@ -3,7 +3,6 @@
 -- A timeline run records few ops. The ops of the recording are then placed by their launches: from the first launch call
 -- to the last one of the timeline run. Launches of CUDA graphs place no op: theirs ran at the capture.
 CREATE VIEW host_span (
-  -- The run.
   run_id,
   -- The thread, numbered as in `launch_run`. Null for a wait.
   thread_id,
@@ -13,9 +12,7 @@ CREATE VIEW host_span (
   kind,
   -- Its name. For a wait, its kind, as in `gpu_activity`.
   name,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
-  -- End.
   end_ns,
   -- True if its times are those of its launch calls.
   is_derived

@@ -3,7 +3,6 @@
 -- Waits of the host for the GPU in between do not count. Of the first launch of a thread nothing is known. A program with
 -- several threads that wait has too much subtracted, never too little.
 CREATE VIEW host_time (
-  -- The run.
   run_id,
   -- The launch. Of a graph launch, its first kernel.
   kernel_id,

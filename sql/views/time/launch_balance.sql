@@ -3,7 +3,6 @@
 -- The shares of blocks, starts, gaps, tails and empty slots add up to 1. A long tail with few waves: the grid is a little
 -- larger than the GPU holds at once. A long tail and a high imbalance: some blocks have more work than the rest.
 CREATE VIEW launch_balance (
-  -- The launch.
   kernel_id,
   -- The run that measured it.
   run_id,

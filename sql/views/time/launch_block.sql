@@ -4,7 +4,6 @@
 -- that a multiprocessor runs one after the other in each of its slots: as many run at once as had begun there before the
 -- first one ended.
 CREATE VIEW launch_block (
-  -- The launch.
   kernel_id,
   -- The run that measured it.
   run_id,
@@ -14,7 +13,6 @@ CREATE VIEW launch_block (
   multiprocessor,
   -- Begin, nanoseconds after the launch's first block.
   begin_ns,
-  -- End.
   end_ns,
   -- Its length.
   duration_ns,

@@ -3,7 +3,6 @@
 -- The number is that of the innermost range that has one of this name. Its launches share it by their GPU time, or
 -- equally where a time is not known. Launches of the gradient have no part.
 CREATE VIEW launch_metric (
-  -- The launch.
   kernel_id,
   -- Name of the number.
   metric,

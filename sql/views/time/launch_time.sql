@@ -2,7 +2,6 @@
 --
 -- Every time in reports is a sum of these. See `measured_time`, and `cost_time` for the estimate.
 CREATE VIEW launch_time (
-  -- The launch.
   kernel_id,
   -- From start to end of one execution, nanoseconds. Null if it was neither measured nor sampled.
   time_ns,

@@ -2,13 +2,10 @@
 --
 -- Launches with the most `alone_ns` are the critical ones: nothing else ran, and the program gets faster with them.
 CREATE VIEW launch_timeline (
-  -- The launch.
   kernel_id,
-  -- The run.
   run_id,
   -- The execution, as in `gpu_activity`.
   activity_id,
-  -- CUDA's device ordinal.
   device_id,
   -- The stream.
   stream_id,
@@ -21,7 +18,6 @@ CREATE VIEW launch_timeline (
   begin_ns,
   -- End of the kernel.
   end_ns,
-  -- Its length, nanoseconds.
   duration_ns,
   -- Time from the begin of the call to that of the kernel.
   queue_ns,

@@ -3,7 +3,6 @@
 -- A slot holds one block at a time. `slots` of a multiprocessor are the blocks that had begun there before the first one
 -- ended. Times of all slots together: `block_ns + start_ns + gap_ns + tail_ns + empty_ns = launch_slots * span_ns`.
 CREATE VIEW multiprocessor_time (
-  -- The launch.
   kernel_id,
   -- The run that measured it.
   run_id,

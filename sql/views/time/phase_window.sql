@@ -3,17 +3,13 @@
 -- A step begins where the work of the step before it ends, and ends with the last work of its launches. So the idle time
 -- before its first work belongs to it. Stretches of one device follow each other, and add up to its span.
 CREATE VIEW phase_window (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
   -- setup, steady (one step), end or once, as in `launch_phase`.
   program_phase,
   -- The step, numbered from 0. Null outside steps.
   program_step,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
-  -- End.
   end_ns,
   -- False for a first step behind set-up: the idle time before its first work is part of set-up.
   is_whole

@@ -3,15 +3,12 @@
 -- `compute_ns`, `collective_ns`, `copy_ns` and `idle_ns` add up to `duration_ns`. The three columns behind
 -- it are parts of the idle time. Its rest is kernels that waited for their start, and gaps of unknown cause.
 CREATE VIEW program_step (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
   -- The step, numbered from 0.
   program_step,
   -- Begin, nanoseconds since the Unix epoch, as in `phase_window`.
   begin_ns,
-  -- Its length, nanoseconds.
   duration_ns,
   -- False for a first step whose idle time before its first work is part of set-up.
   is_whole,

@@ -1,12 +1,8 @@
 -- One stretch of a device's time in which the same work ran, as in `gpu_segment`, with its phase of the program.
 CREATE VIEW segment_phase (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
-  -- Begin, nanoseconds since the Unix epoch.
   begin_ns,
-  -- Its length, nanoseconds.
   duration_ns,
   -- Kernels that run, collectives too.
   kernel_count,

@@ -1,8 +1,6 @@
 -- One stream of one device in one timeline run, and its work.
 CREATE VIEW stream_time (
-  -- The run.
   run_id,
-  -- CUDA's device ordinal.
   device_id,
   -- The stream, as in `gpu_activity`.
   stream_id,

@@ -2,7 +2,6 @@
 --
 -- Runs that overlap count from the first work of all of them.
 CREATE VIEW timeline_clock (
-  -- The run.
   run_id,
   -- The time from which it counts, nanoseconds since the Unix epoch.
   base_ns,

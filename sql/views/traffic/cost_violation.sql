@@ -1,7 +1,6 @@
 -- One launch and stall reason whose cost of accesses does not add up to its samples: those of `traffic_charge`, by waiting
 -- or by traffic. A sound capture has none.
 CREATE VIEW cost_violation (
-  -- The launch.
   kernel_id,
   -- The memory stall. Null for all reasons that are none.
   stall_reason,

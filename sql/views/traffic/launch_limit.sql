@@ -4,7 +4,6 @@
 -- Bytes are those of `launch_traffic`. Those of device memory are counters of replays where these were measured. A share
 -- above 1 is an error of the model, which `coverage` counts. Launches without a measured time have no row.
 CREATE VIEW launch_limit (
-  -- The launch.
   kernel_id,
   -- Its measured time, nanoseconds.
   time_ns,

@@ -23,19 +23,14 @@
 -- share a slice, and up to 40 slices work at once. Of 248 kernels on an H100 (32 bytes to 32 MiB, lanes at one word, in a
 -- sector, in a line, in a line each, at random) 91 % take this time within a factor of two, and 56 % within a quarter.
 CREATE VIEW launch_traffic (
-  -- The launch.
   kernel_id,
   -- The function.
   function_id,
-  -- The instruction.
   pc,
   -- Target of the lanes, as in `pc_tensor`.
   target,
-  -- The storage.
   storage_id,
-  -- The tensor.
   tensor_id,
-  -- The driver allocation, outside any tensor.
   allocation_id,
   -- Lines of 128 bytes that L1 looks up.
   l1_lines,

@@ -6,7 +6,6 @@
 -- lanes of a request to one sector in 1.4 cycles (measured on an H100, for objects of 128 bytes to 16 KiB). An L1 serves
 -- one line of 128 bytes per cycle (measured on an H200: kernels that L1 limits reach 0.95).
 CREATE VIEW memory_rate (
-  -- The run.
   run_id,
   -- The device, as in `device`.
   device_id,

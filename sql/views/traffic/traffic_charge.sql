@@ -8,7 +8,6 @@
 CREATE VIEW traffic_charge (
   -- The run that took the samples.
   run_id,
-  -- The launch.
   kernel_id,
   -- The memory stall. Null for all reasons that are none.
   stall_reason,
@@ -16,13 +15,11 @@ CREATE VIEW traffic_charge (
   is_memory,
   -- The function of the instruction. Null without one.
   function_id,
-  -- The instruction.
   pc,
   -- tensor, or unattributed, as in `stall_charge`.
   charge,
   -- Target of the lanes, as in `stall_charge`.
   target,
-  -- The storage.
   storage_id,
   -- The tensor. Null if there is none.
   tensor_id,

@@ -1,6 +1,5 @@
 -- Samples of memory stalls of a launch by the traffic of one target: the sum of `traffic_charge` over its instructions.
 CREATE VIEW traffic_cost (
-  -- The launch.
   kernel_id,
   -- The kind of the target: tensor, storage, allocation. Null for samples without target.
   target,

@@ -1,11 +1,9 @@
 -- Coverage of the model of traffic, as rows of `coverage`. Captures without measured times have no rows.
 CREATE VIEW traffic_coverage (
-  -- Position in the reading order.
   position,
   -- Samples that traffic divides in place of waits, as in `traffic_charge`. Launches whose traffic, by the model, takes
   -- more than their time, as in `launch_limit`.
   item,
-  -- Count.
   count,
   -- Samples of all memory stalls, launches with traffic that are longer than 5 us.
   total,

@@ -3,11 +3,9 @@
 -- From `launch_traffic`: the busiest of device memory, L2, its requests, L1 and atomics. Accesses in ideal order touch the
 -- fewest sectors that hold their bytes, as in `pc_tensor`. Launches without a measured time have no row.
 CREATE VIEW traffic_relief (
-  -- The launch.
   kernel_id,
   -- Target of the lanes, as in `pc_tensor`.
   target,
-  -- Its tensor_id, storage_id or allocation_id.
   object_id,
   -- The launch's measured time, nanoseconds.
   time_ns,

@@ -7,19 +7,14 @@
 -- accesses), one that is half as busy adds little: the root of the sum of squares. A part is its derivative: the parts at
 -- each resource, weighed by the square of the resource's utilization.
 CREATE VIEW traffic_share (
-  -- The launch.
   kernel_id,
   -- The function.
   function_id,
-  -- The instruction.
   pc,
   -- Target of the lanes, as in `pc_tensor`.
   target,
-  -- The storage.
   storage_id,
-  -- The tensor.
   tensor_id,
-  -- The driver allocation, outside any tensor.
   allocation_id,
   -- The busiest resource, as in `launch_limit`.
   resource,

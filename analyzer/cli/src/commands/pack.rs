@@ -47,7 +47,7 @@ fn write(args: &PackArgs) -> Outcome<Vec<Loss>> {
     }
     let selection = selection(args, &reader)?;
     if selection == SubsetSelection::default() {
-        pack::pack_opened(&reader, &args.file).map_err(fail)?;
+        pack::pack(&reader, &args.file).map_err(fail)?;
         return Ok(Vec::new());
     }
     subset::pack_part(&reader, &selection, &args.file, CaptureForm::File).map_err(fail)?;
@@ -105,7 +105,7 @@ pub(super) fn unpack(args: &UnpackArgs) -> Outcome {
     {
         let _progress = ProgressSpinner::start(format!("writing {}", args.folder.display()));
         let opened = args.file.open();
-        let unpacked = opened.and_then(|reader| pack::unpack_opened(&reader, &args.folder));
+        let unpacked = opened.and_then(|reader| pack::unpack(&reader, &args.folder));
         unpacked.map_err(|error| capture_failure(&error))?;
     }
     output::wrote(&args.folder);

@@ -104,7 +104,7 @@ fn labels_choose_captures_before_their_tables_are_read() {
 fn damage_table(place: &CommandFolder, name: &str, table: &str) {
     let reader = CaptureReader::open(&place.path(name)).unwrap();
     let folder = place.path("unpacked");
-    stallmap_write::pack::unpack_opened(&reader, &folder).unwrap();
+    stallmap_write::pack::unpack(&reader, &folder).unwrap();
     fs::remove_file(place.path(name)).unwrap();
     fs::rename(folder, place.path(name)).unwrap();
     let path = place.path(name).join("tables").join(format!("{table}.parquet"));

@@ -4,7 +4,7 @@ use clap::Args;
 use stallmap::location::CaptureLocation;
 
 use super::examples;
-use super::list::ListFormat;
+use super::list::ListOutput;
 
 /// `stallmap block`
 #[derive(Args, Debug)]
@@ -29,20 +29,10 @@ pub struct BlockArgs {
     /// Requests to show (the first)
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
-    pub format: ListFormat,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    /// Format of the rows.
+    #[command(flatten)]
+    pub output: ListOutput,
     /// Print the query instead of running it
     #[arg(long)]
     pub sql: bool,
-}
-
-impl BlockArgs {
-    /// The output format.
-    pub fn format(&self) -> ListFormat {
-        if self.json { ListFormat::Json } else { self.format }
-    }
 }

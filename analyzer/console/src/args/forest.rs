@@ -7,7 +7,7 @@ use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::FilterArgs;
-use super::list::ListFormat;
+use super::list::ListOutput;
 
 /// `stallmap forest`
 #[derive(Args, Debug)]
@@ -35,12 +35,9 @@ pub struct ForestArgs {
     /// Launches to show.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
-    pub format: ListFormat,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    /// Format of the rows.
+    #[command(flatten)]
+    pub output: ListOutput,
     /// Write Graphviz text to this file. - is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "format", "json", "sql"])]
     pub dot: Option<PathBuf>,
@@ -50,11 +47,4 @@ pub struct ForestArgs {
     /// Print the queries instead of running them
     #[arg(long)]
     pub sql: bool,
-}
-
-impl ForestArgs {
-    /// The output format.
-    pub fn format(&self) -> ListFormat {
-        if self.json { ListFormat::Json } else { self.format }
-    }
 }

@@ -1,6 +1,6 @@
 //! Output formats of lists.
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 use super::RowFormat;
 
@@ -19,6 +19,24 @@ pub enum ListFormat {
     /// A table for comments and documents
     #[value(alias = "md")]
     Markdown,
+}
+
+/// Options for the output format of a list.
+#[derive(Args, Clone, Debug)]
+pub struct ListOutput {
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
+    format: ListFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl ListOutput {
+    /// The output format.
+    pub fn format(&self) -> ListFormat {
+        if self.json { ListFormat::Json } else { self.format }
+    }
 }
 
 impl ListFormat {

@@ -6,7 +6,7 @@ use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::FilterArgs;
-use super::list::ListFormat;
+use super::list::ListOutput;
 
 /// `stallmap top`
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -63,22 +63,12 @@ pub struct TopArgs {
     /// Launches to show.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
-    pub format: ListFormat,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    /// Format of the rows.
+    #[command(flatten)]
+    pub output: ListOutput,
     /// Print the query instead of running it
     #[arg(long)]
     pub sql: bool,
-}
-
-impl TopArgs {
-    /// The output format.
-    pub fn format(&self) -> ListFormat {
-        if self.json { ListFormat::Json } else { self.format }
-    }
 }
 
 /// Rankings.

@@ -7,7 +7,7 @@ use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::FilterArgs;
-use super::list::ListFormat;
+use super::list::ListOutput;
 
 /// `stallmap tree`
 #[derive(Args, Clone, Debug)]
@@ -78,23 +78,15 @@ pub struct TreeArgs {
     /// Launches to show.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
-    pub format: ListFormat,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    /// Format of the rows.
+    #[command(flatten)]
+    pub output: ListOutput,
     /// Print the query for the tree's rows instead of running it. With --diff, also the comparison query
     #[arg(long)]
     pub sql: bool,
 }
 
 impl TreeArgs {
-    /// The output format.
-    pub fn format(&self) -> ListFormat {
-        if self.json { ListFormat::Json } else { self.format }
-    }
-
     /// The names of frames.
     pub fn frame(&self) -> FrameName {
         let usual = if self.diff.is_some() { FrameName::FileFunction } else { FrameName::FileFunctionLine };

@@ -12,12 +12,9 @@ pub struct VerdictArgs {
     /// Capture to explain on one screen: what ran, what the GPU waited for, and what to change first
     #[arg(value_name = "NAME.stallmap")]
     pub captures: Vec<CaptureLocation>,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub format: Option<VerdictFormat>,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    /// Format of the answer.
+    #[command(flatten)]
+    pub output: VerdictOutput,
     /// Print the queries instead of running them
     #[arg(long)]
     pub sql: bool,
@@ -37,6 +34,24 @@ pub enum VerdictFormat {
     Text,
     /// One object, with the queries or the rows behind it
     Json,
+}
+
+/// Options for the output format of the verdict, and of a finding.
+#[derive(Args, Debug)]
+pub struct VerdictOutput {
+    /// Output format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<VerdictFormat>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl VerdictOutput {
+    /// True for one object instead of text.
+    pub fn is_json(&self) -> bool {
+        self.json || self.format == Some(VerdictFormat::Json)
+    }
 }
 
 /// `stallmap why`
@@ -60,12 +75,9 @@ pub struct WhyArgs {
     /// Only findings of some launches.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub format: Option<VerdictFormat>,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    /// Format of the answer.
+    #[command(flatten)]
+    pub output: VerdictOutput,
     /// Print the query of its evidence instead of running it
     #[arg(long)]
     pub sql: bool,
@@ -93,8 +105,8 @@ impl VerdictArgs {
     /// True if nothing of it was typed.
     pub fn is_empty(&self) -> bool {
         self.captures.is_empty()
-            && self.format.is_none()
-            && !self.json
+            && self.output.format.is_none()
+            && !self.output.json
             && !self.sql
             && !self.verbose
             && self.phase.is_none()

@@ -58,11 +58,6 @@ impl WrittenMemory {
         Self { most_pages, ..Self::default() }
     }
 
-    /// True if memory did not suffice.
-    pub fn is_full(&self) -> bool {
-        self.is_full
-    }
-
     /// Reads of the current launch that wait for its end.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -285,7 +280,7 @@ mod tests {
         let mut memory = WrittenMemory::new(0);
         memory.fill(OBJECT, 1, 2);
         memory.read(read(100, 4, 5));
-        assert!(memory.is_full());
+        assert!(memory.is_full);
         assert_eq!(found(&mut memory), []);
     }
 }

@@ -28,7 +28,7 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
         let _progress = ProgressSpinner::for_work(fleet.session.work(), "reading costs of all captures");
         runtime()?.block_on(fresh_rows(&fleet.session, &sql))?
     };
-    if let Some(format) = args.format().for_programs() {
+    if let Some(format) = args.output.format().for_programs() {
         write_rows(&rows, format)?;
     } else {
         let canvas = output::page();

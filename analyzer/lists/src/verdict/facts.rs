@@ -24,7 +24,6 @@ rows! {
         pub(super) found_by: String,
         pub(super) confidence: Option<f64>,
         pub(super) launches: u64,
-        pub(super) phase_launches: u64,
         pub(super) sampled_launches: u64,
         pub(super) replayed_launches: u64,
         pub(super) samples: Option<f64>,

@@ -8,7 +8,7 @@ use stallmap::library::queries::verdict as queries;
 use stallmap::session::Session;
 use stallmap_console::answer::{asked, json_rows, rows};
 use stallmap_console::args::list::ListFormat;
-use stallmap_console::args::verdict::{VerdictFormat, WhyArgs};
+use stallmap_console::args::verdict::WhyArgs;
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, OK, Outcome, QUERY, USAGE};
 use stallmap_console::explain::arrow_failure;
@@ -54,7 +54,7 @@ pub fn run(context: &CommandContext, args: &WhyArgs) -> Outcome {
     if args.sql {
         return output::print(&format!("{};\n", finding.query)).map(|()| OK);
     }
-    let is_json = args.json || args.format == Some(VerdictFormat::Json);
+    let is_json = args.output.is_json();
     let format = if is_json { ListFormat::Json } else { ListFormat::Table };
     filter.iter().try_for_each(|filter| filter.say(format, "all samples"))?;
     let explained = runtime.block_on(explained(&session, finding, args.rows))?;

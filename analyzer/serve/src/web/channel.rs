@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Result as IoResult};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
+use tonic::codegen::http::StatusCode;
 
-use super::reply::HttpStatus;
 use super::request::HttpRequest;
 use crate::wire::WirePipe;
 
@@ -29,7 +29,7 @@ impl WebChannel {
     }
 
     /// The head of the request. None at the end of the connection.
-    pub(crate) async fn head(&mut self) -> IoResult<Option<Result<HttpRequest, HttpStatus>>> {
+    pub(crate) async fn head(&mut self) -> IoResult<Option<Result<HttpRequest, StatusCode>>> {
         let mut searched = 0;
         loop {
             let found = self.input[searched..].windows(END.len()).position(|bytes| bytes == END);
@@ -39,11 +39,11 @@ impl WebChannel {
                 return Ok(Some(if is_short {
                     HttpRequest::read(&head)
                 } else {
-                    Err(HttpStatus::HeadTooLarge)
+                    Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
                 }));
             }
             if self.input.len() > MAX_HEAD_BYTES {
-                return Ok(Some(Err(HttpStatus::HeadTooLarge)));
+                return Ok(Some(Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)));
             }
             searched = self.input.len().saturating_sub(END.len() - 1);
             if self.reader.read_buf(&mut self.input).await? == 0 {
@@ -57,9 +57,9 @@ impl WebChannel {
         &mut self,
         request: &HttpRequest,
         most_bytes: usize,
-    ) -> IoResult<Result<String, HttpStatus>> {
+    ) -> IoResult<Result<String, StatusCode>> {
         if request.body_bytes > most_bytes {
-            return Ok(Err(HttpStatus::BodyTooLarge));
+            return Ok(Err(StatusCode::PAYLOAD_TOO_LARGE));
         }
         while self.input.len() < request.body_bytes {
             if self.reader.read_buf(&mut self.input).await? == 0 {
@@ -67,7 +67,7 @@ impl WebChannel {
             }
         }
         let body = self.input.split_to(request.body_bytes);
-        Ok(String::from_utf8(body.to_vec()).map_err(|_| HttpStatus::BadRequest))
+        Ok(String::from_utf8(body.to_vec()).map_err(|_| StatusCode::BAD_REQUEST))
     }
 
     /// Waits until the peer closes the connection. What it sends behind its request has no effect.

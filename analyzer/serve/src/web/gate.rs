@@ -9,8 +9,9 @@ use ring::hmac;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::HtmlPage;
 use stallmap_report::report::served::plain;
+use tonic::codegen::http::StatusCode;
 
-use super::reply::{HttpStatus, WebReply};
+use super::reply::WebReply;
 use super::request::{HttpRequest, parameter};
 use crate::secret::{ServerSecret, random};
 
@@ -73,7 +74,7 @@ impl WebGate {
         let host = request.field("host").unwrap_or_default().to_ascii_lowercase();
         if host.is_empty() || self.hosts.as_ref().is_some_and(|hosts| !hosts.contains(&host)) {
             return AdmissionResult::Refused(WebReply::text(
-                HttpStatus::WrongHost,
+                StatusCode::MISDIRECTED_REQUEST,
                 "this server has another name: open the address that it printed",
             ));
         }
@@ -81,7 +82,7 @@ impl WebGate {
         let is_foreign = request.field("origin").is_some_and(|origin| !origin.eq_ignore_ascii_case(&own));
         if is_foreign || !is_own(request) {
             return AdmissionResult::Refused(WebReply::text(
-                HttpStatus::Forbidden,
+                StatusCode::FORBIDDEN,
                 "the request comes from a page of another site",
             ));
         }
@@ -93,7 +94,7 @@ impl WebGate {
         }
         match request.cookie(&self.cookie).map(|secret| self.is(secret, &self.session)) {
             Some(true) => AdmissionResult::Admitted,
-            _ => AdmissionResult::Unknown(form(HttpStatus::Unauthorized, None)),
+            _ => AdmissionResult::Unknown(form(StatusCode::UNAUTHORIZED, None)),
         }
     }
 
@@ -140,11 +141,11 @@ fn is_own(request: &HttpRequest) -> bool {
 fn onward(path: &str) -> WebReply {
     let mut html = HtmlPage::default();
     html.markup("<p><a href=\"").text(path).markup("\">Open the page</a></p>\n");
-    WebReply::page(HttpStatus::Ok, &plain("stallmap", &html)).with("Refresh", format!("0;url={path}"))
+    WebReply::page(StatusCode::OK, &plain("stallmap", &html)).with("Refresh", format!("0;url={path}"))
 }
 
 /// A form for the token or password.
-pub(crate) fn form(status: HttpStatus, complaint: Option<&'static str>) -> WebReply {
+pub(crate) fn form(status: StatusCode, complaint: Option<&'static str>) -> WebReply {
     let mut html = HtmlPage::default();
     if let Some(complaint) = complaint {
         html.markup("<p class=\"lossy\" role=\"alert\">").text(complaint).markup("</p>\n");

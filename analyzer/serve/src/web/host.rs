@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use super::channel::WebChannel;
 use super::gate::{AdmissionResult, WebGate, form};
 use super::hall::ServedCaptures;
-use super::reply::{HttpStatus, WebReply};
+use super::reply::WebReply;
 use super::request::{HttpRequest, parameter};
 use super::routes;
 use crate::failure::CodedFailure;
@@ -22,6 +22,7 @@ use crate::unknown::{ConnectionSlot, PasswordGuesses, UnknownClients};
 use crate::wire::WirePipe;
 use crate::work::over;
 use stallmap_console::exit::Outcome;
+use tonic::codegen::http::StatusCode;
 
 /// Time to send a request.
 const LONGEST_REQUEST: Duration = Duration::from_secs(10);
@@ -126,7 +127,7 @@ impl WebHost {
             return reply;
         }
         turn.wrong().await;
-        form(HttpStatus::Unauthorized, Some("The token or password is wrong."))
+        form(StatusCode::UNAUTHORIZED, Some("The token or password is wrong."))
     }
 
     async fn routed(
@@ -151,7 +152,7 @@ impl WebHost {
         let message = format!("all {} connections are taken", self.most_connections);
         let refusal =
             CodedFailure::message("53300", message, "wait for the other statements, or raise --connections");
-        WebReply::failure(HttpStatus::Busy, refusal.failure())
+        WebReply::failure(StatusCode::SERVICE_UNAVAILABLE, refusal.failure())
     }
 }
 

@@ -4,15 +4,18 @@ use serde_json::{Value, json};
 use stallmap::library::{QueryRecipe, cookbook};
 use stallmap::session::Session;
 use stallmap_console::explain::explain;
+use tonic::codegen::http::StatusCode;
 
 use super::hall::ServedCaptures;
-use super::reply::{HttpStatus, WebReply};
+use super::reply::WebReply;
 
 /// The names by kind: examples of the cookbook, views, tables.
 pub(crate) fn reply(hall: &ServedCaptures, session: &Session) -> WebReply {
     let views = match session.library() {
         Ok(views) => views,
-        Err(error) => return WebReply::failure(HttpStatus::Defect, &explain(error, Some(session))),
+        Err(error) => {
+            return WebReply::failure(StatusCode::INTERNAL_SERVER_ERROR, &explain(error, Some(session)));
+        }
     };
     let views = views.iter().map(|view| {
         let columns: Vec<Value> =
@@ -37,5 +40,5 @@ pub(crate) fn reply(hall: &ServedCaptures, session: &Session) -> WebReply {
         json!({ "title": "Views", "entries": views.collect::<Vec<_>>() }),
         json!({ "title": "Tables", "entries": tables.collect::<Vec<_>>() }),
     ];
-    WebReply::json(HttpStatus::Ok, &json!(kinds))
+    WebReply::json(StatusCode::OK, &json!(kinds))
 }

@@ -3,53 +3,10 @@
 use serde_json::{Value, json};
 use stallmap_console::exit::CommandFailure;
 use stallmap_report::report::served::ServedPage;
+use tonic::codegen::http::StatusCode;
 
 use crate::failure::CodedFailure;
 use crate::work::TOO_LONG;
-
-/// A result of a request, as HTTP numbers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HttpStatus {
-    Ok = 200,
-    NoContent = 204,
-    SeeOther = 303,
-    BadRequest = 400,
-    Unauthorized = 401,
-    Forbidden = 403,
-    NotFound = 404,
-    WrongMethod = 405,
-    LengthRequired = 411,
-    BodyTooLarge = 413,
-    WrongType = 415,
-    WrongHost = 421,
-    HeadTooLarge = 431,
-    Defect = 500,
-    Busy = 503,
-    TooLong = 504,
-}
-
-impl HttpStatus {
-    const fn reason(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::NoContent => "No Content",
-            Self::SeeOther => "See Other",
-            Self::BadRequest => "Bad Request",
-            Self::Unauthorized => "Unauthorized",
-            Self::Forbidden => "Forbidden",
-            Self::NotFound => "Not Found",
-            Self::WrongMethod => "Method Not Allowed",
-            Self::LengthRequired => "Length Required",
-            Self::BodyTooLarge => "Content Too Large",
-            Self::WrongType => "Unsupported Media Type",
-            Self::WrongHost => "Misdirected Request",
-            Self::HeadTooLarge => "Request Header Fields Too Large",
-            Self::Defect => "Internal Server Error",
-            Self::Busy => "Service Unavailable",
-            Self::TooLong => "Gateway Timeout",
-        }
-    }
-}
 
 /// The policy of everything that is no page.
 const NO_PAGE: &str = "default-src 'none'";
@@ -61,7 +18,7 @@ const SAFE: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r
 /// A reply. Each ends its connection.
 #[derive(Debug)]
 pub(crate) struct WebReply {
-    pub(crate) status: HttpStatus,
+    pub(crate) status: StatusCode,
     kind: &'static str,
     policy: String,
     /// Further headers, without text of clients or captures.
@@ -70,27 +27,27 @@ pub(crate) struct WebReply {
 }
 
 impl WebReply {
-    fn new(status: HttpStatus, kind: &'static str, body: Vec<u8>) -> Self {
+    fn new(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Self {
         Self { status, kind, policy: NO_PAGE.to_owned(), headers: Vec::new(), body }
     }
 
     /// A reply without a body.
-    pub(crate) fn empty(status: HttpStatus) -> Self {
+    pub(crate) fn empty(status: StatusCode) -> Self {
         Self::new(status, "", Vec::new())
     }
 
     /// A line of text.
-    pub(crate) fn text(status: HttpStatus, text: &str) -> Self {
+    pub(crate) fn text(status: StatusCode, text: &str) -> Self {
         Self::new(status, "text/plain;charset=utf-8", format!("{text}\n").into_bytes())
     }
 
     /// Data for the page's script.
-    pub(crate) fn json(status: HttpStatus, value: &Value) -> Self {
+    pub(crate) fn json(status: StatusCode, value: &Value) -> Self {
         Self::new(status, "application/json", value.to_string().into_bytes())
     }
 
     /// A page with its policy.
-    pub(crate) fn page(status: HttpStatus, page: &ServedPage) -> Self {
+    pub(crate) fn page(status: StatusCode, page: &ServedPage) -> Self {
         let reply = Self::new(status, "text/html;charset=utf-8", page.text.clone().into_bytes());
         Self { policy: page.policy.clone(), ..reply }
     }
@@ -98,26 +55,26 @@ impl WebReply {
     /// A file whose bytes follow in chunks.
     pub(crate) fn file(kind: &'static str, name: &str) -> Self {
         let name = format!("attachment;filename=\"{name}\"");
-        Self::new(HttpStatus::Ok, kind, Vec::new()).with("Content-Disposition", name)
+        Self::new(StatusCode::OK, kind, Vec::new()).with("Content-Disposition", name)
     }
 
     /// Leads to another page of this server.
     pub(crate) fn to(path: &str) -> Self {
-        Self::empty(HttpStatus::SeeOther).with("Location", path.to_owned())
+        Self::empty(StatusCode::SEE_OTHER).with("Location", path.to_owned())
     }
 
     /// An error of a statement, for the page's script.
     pub(crate) fn refusal(refusal: &CodedFailure) -> Self {
         let status = match refusal.state() {
-            TOO_LONG => HttpStatus::TooLong,
-            "XX000" => HttpStatus::Defect,
-            _ => HttpStatus::BadRequest,
+            TOO_LONG => StatusCode::GATEWAY_TIMEOUT,
+            "XX000" => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::BAD_REQUEST,
         };
         Self::failure(status, refusal.failure())
     }
 
     /// An error with its hint, for the page's script.
-    pub(crate) fn failure(status: HttpStatus, failure: &CommandFailure) -> Self {
+    pub(crate) fn failure(status: StatusCode, failure: &CommandFailure) -> Self {
         let value = json!({
             "error": failure.reason(), "excerpt": failure.excerpt_text(), "hint": failure.hint_text(),
         });
@@ -133,7 +90,7 @@ impl WebReply {
     /// The head, with the length of the body.
     pub(crate) fn bytes(mut self) -> Vec<u8> {
         let length = self.body.len().to_string();
-        if self.status != HttpStatus::NoContent {
+        if self.status != StatusCode::NO_CONTENT {
             self.headers.push(("Content-Length", length));
         }
         let body = std::mem::take(&mut self.body);
@@ -147,7 +104,7 @@ impl WebReply {
     }
 
     fn head(&self) -> String {
-        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status as u16, self.status.reason());
+        let mut head = format!("HTTP/1.1 {}\r\n", self.status);
         let policy = ("Content-Security-Policy", format!("{}; frame-ancestors 'none'", self.policy));
         let kind = ("Content-Type", self.kind.to_owned());
         for (name, value) in [policy, kind].iter().chain(&self.headers).filter(|(_, value)| !value.is_empty())

@@ -1,6 +1,6 @@
 //! A request's head, read within bounds. `httparse` reads the syntax.
 
-use super::reply::HttpStatus;
+use tonic::codegen::http::StatusCode;
 
 /// Most header fields.
 const MAX_FIELDS: usize = 64;
@@ -20,13 +20,13 @@ pub(crate) struct HttpRequest {
 
 impl HttpRequest {
     /// Reads a complete head.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, HttpStatus> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, StatusCode> {
         let mut fields = std::array::from_fn::<_, MAX_FIELDS, _>(|_| httparse::EMPTY_HEADER);
         let mut head = httparse::Request::new(&mut fields);
         match head.parse(bytes) {
             Ok(httparse::Status::Complete(_)) => {}
-            Err(httparse::Error::TooManyHeaders) => return Err(HttpStatus::HeadTooLarge),
-            Ok(httparse::Status::Partial) | Err(_) => return Err(HttpStatus::BadRequest),
+            Err(httparse::Error::TooManyHeaders) => return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+            Ok(httparse::Status::Partial) | Err(_) => return Err(StatusCode::BAD_REQUEST),
         }
         let target = head.path.unwrap_or_default();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -37,25 +37,25 @@ impl HttpRequest {
             ..Self::default()
         };
         for field in head.headers.iter() {
-            let value = str::from_utf8(field.value).map_err(|_| HttpStatus::BadRequest)?;
+            let value = str::from_utf8(field.value).map_err(|_| StatusCode::BAD_REQUEST)?;
             request.fields.push((field.name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         request.body_bytes = request.length()?;
         let is_whole = path.starts_with('/') && head.version == Some(1);
-        if is_whole { Ok(request) } else { Err(HttpStatus::BadRequest) }
+        if is_whole { Ok(request) } else { Err(StatusCode::BAD_REQUEST) }
     }
 
     /// The length of the body. Bodies of other forms are refused.
-    fn length(&self) -> Result<usize, HttpStatus> {
+    fn length(&self) -> Result<usize, StatusCode> {
         if self.field("transfer-encoding").is_some() {
-            return Err(HttpStatus::LengthRequired);
+            return Err(StatusCode::LENGTH_REQUIRED);
         }
         if self.fields.iter().filter(|(name, _)| name == "content-length").count() > 1 {
-            return Err(HttpStatus::BadRequest);
+            return Err(StatusCode::BAD_REQUEST);
         }
         let length = self.field("content-length").unwrap_or("0");
         let is_plain = length.bytes().all(|byte| byte.is_ascii_digit());
-        length.parse().ok().filter(|_| is_plain).ok_or(HttpStatus::BadRequest)
+        length.parse().ok().filter(|_| is_plain).ok_or(StatusCode::BAD_REQUEST)
     }
 
     /// A field by its name in lower case. None if it is there several times.
@@ -105,7 +105,7 @@ fn decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(head: &str) -> Result<HttpRequest, HttpStatus> {
+    fn read(head: &str) -> Result<HttpRequest, StatusCode> {
         HttpRequest::read(head.as_bytes())
     }
 
@@ -127,14 +127,14 @@ mod tests {
     #[test]
     fn doubtful_heads_are_refused() {
         for (head, status) in [
-            ("GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", HttpStatus::BadRequest),
-            ("GET / HTTP/1.1\r\nContent-Length: +1\r\n\r\n", HttpStatus::BadRequest),
-            ("GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", HttpStatus::BadRequest),
-            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", HttpStatus::LengthRequired),
-            ("GET http://other/ HTTP/1.1\r\n\r\n", HttpStatus::BadRequest),
-            ("GET / HTTP/1.0\r\n\r\n", HttpStatus::BadRequest),
-            ("GET / HTTP/1.1\r\nHost : x\r\n\r\n", HttpStatus::BadRequest),
-            ("\x16\x03\x01", HttpStatus::BadRequest),
+            ("GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", StatusCode::BAD_REQUEST),
+            ("GET / HTTP/1.1\r\nContent-Length: +1\r\n\r\n", StatusCode::BAD_REQUEST),
+            ("GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", StatusCode::BAD_REQUEST),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", StatusCode::LENGTH_REQUIRED),
+            ("GET http://other/ HTTP/1.1\r\n\r\n", StatusCode::BAD_REQUEST),
+            ("GET / HTTP/1.0\r\n\r\n", StatusCode::BAD_REQUEST),
+            ("GET / HTTP/1.1\r\nHost : x\r\n\r\n", StatusCode::BAD_REQUEST),
+            ("\x16\x03\x01", StatusCode::BAD_REQUEST),
         ] {
             assert_eq!(read(head).unwrap_err(), status, "{head}");
         }

@@ -15,12 +15,13 @@ use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::shorten::printable;
 use stallmap_report::report::served::plain;
+use tonic::codegen::http::StatusCode;
 
 use super::channel::WebChannel;
 use super::hall::{ServedCapture, ServedCaptures};
 use super::host::RequestEnd;
 use super::names;
-use super::reply::{HttpStatus, WebReply};
+use super::reply::WebReply;
 use super::request::{HttpRequest, parameter};
 use super::rows;
 use crate::query::QueryFault;
@@ -52,17 +53,21 @@ pub(crate) async fn answer(
         return Ok(Some(first(hall)));
     }
     if request.path == "/favicon.ico" && is_get {
-        return Ok(Some(WebReply::empty(HttpStatus::NoContent)));
+        return Ok(Some(WebReply::empty(StatusCode::NO_CONTENT)));
     }
     let Some(capture) = hall.capture(name) else {
-        return Ok(Some(WebReply::text(HttpStatus::NotFound, "there is no such page: / lists the captures")));
+        return Ok(Some(WebReply::text(
+            StatusCode::NOT_FOUND,
+            "there is no such page: / lists the captures",
+        )));
     };
     match rest {
         "" if is_get => page(hall, capture, channel).await.map(Some),
         "names" if is_get => Ok(Some(names::reply(hall, &capture.session))),
-        "rows" if is_post && request.field("content-type") != Some(STATEMENT) => {
-            Ok(Some(WebReply::text(HttpStatus::WrongType, "send the statement as application/sql")))
-        }
+        "rows" if is_post && request.field("content-type") != Some(STATEMENT) => Ok(Some(WebReply::text(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send the statement as application/sql",
+        ))),
         "rows" if is_post => rows::shown(hall, capture, body, channel, limit).await.map(Some),
         rest if is_get => {
             let ending = rest.strip_prefix("rows.").unwrap_or_default();
@@ -73,12 +78,12 @@ pub(crate) async fn answer(
                     rows::file(hall, capture, &sql, (reply, *format), (channel, limit)).await.map(|()| None)
                 }
                 None => Ok(Some(WebReply::text(
-                    HttpStatus::NotFound,
+                    StatusCode::NOT_FOUND,
                     "there is no such page: / lists the captures",
                 ))),
             }
         }
-        _ => Ok(Some(WebReply::text(HttpStatus::WrongMethod, "the page has another method"))),
+        _ => Ok(Some(WebReply::text(StatusCode::METHOD_NOT_ALLOWED, "the page has another method"))),
     }
 }
 
@@ -94,8 +99,8 @@ async fn page(
         page = hall.page(capture) => page,
     };
     Ok(match page {
-        Ok(page) => WebReply::page(HttpStatus::Ok, &page),
-        Err(failure) => WebReply::text(HttpStatus::Defect, &printable(&failure.to_string())),
+        Ok(page) => WebReply::page(StatusCode::OK, &page),
+        Err(failure) => WebReply::text(StatusCode::INTERNAL_SERVER_ERROR, &printable(&failure.to_string())),
     })
 }
 
@@ -121,5 +126,5 @@ fn first(hall: &ServedCaptures) -> WebReply {
         html.markup("</td><td class=\"n\">").text(&grouped(launches.into())).markup("</td></tr>\n");
     }
     html.markup("</tbody></table></div>\n");
-    WebReply::page(HttpStatus::Ok, &plain("Captures", &html))
+    WebReply::page(StatusCode::OK, &plain("Captures", &html))
 }

@@ -12,11 +12,12 @@ use stallmap_console::absent;
 use stallmap_console::args::RowFormat;
 use stallmap_console::output::value::is_number;
 use tokio::time::timeout;
+use tonic::codegen::http::StatusCode;
 
 use super::channel::WebChannel;
 use super::hall::{ServedCapture, ServedCaptures};
 use super::host::RequestEnd;
-use super::reply::{HttpStatus, LAST_CHUNK, WebReply, chunk};
+use super::reply::{LAST_CHUNK, WebReply, chunk};
 use super::running::{ResultPart, RunningStatement};
 use super::text;
 use crate::failure::CodedFailure;
@@ -62,7 +63,7 @@ pub(crate) async fn shown(
         "columns": columns, "rows": rows.values, "more": rows.more, "is_exact": is_exact, "duration_ns": duration_ns,
         "absence": absence,
     });
-    Ok(WebReply::json(HttpStatus::Ok, &answer))
+    Ok(WebReply::json(StatusCode::OK, &answer))
 }
 
 /// Counts the other rows. False if that takes too long.

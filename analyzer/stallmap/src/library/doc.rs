@@ -1,14 +1,26 @@
 //! Reads a view's documentation from the comments of its file.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::fault::{LibraryRule, TextFlaw};
 use super::{ColumnDoc, ViewDoc};
+
+/// Docs of columns that many views have, by name.
+static COMMON: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
+    let mut lines = (1..).zip(include_str!("../../../../sql/columns.sql").lines());
+    comment(&mut lines);
+    let columns = std::iter::from_fn(|| Some(comment(&mut lines)));
+    let named = columns.map(|(doc, (_, line))| (line.trim().trim_end_matches(','), doc));
+    named.take_while(|(_, doc)| !doc.is_empty()).collect()
+});
 
 /// The line of a header before an example.
 const EXAMPLE: &str = "Example:";
 
 /// Reads `CREATE VIEW name (columns) AS ...` with a comment above it and above each column.
 ///
-/// The comment may end with a line `Example:` and a query below it.
+/// The comment may end with a line `Example:` and a query below it. `sql/columns.sql` has the docs of common columns.
 pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, TextFlaw> {
     let mut lines = (1..).zip(text.lines());
     let (header, (at, opening)) = comment(&mut lines);
@@ -22,7 +34,7 @@ pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, TextFlaw>
     }
     let mut columns = Vec::new();
     loop {
-        let (doc, (at, line)) = comment(&mut lines);
+        let (mut doc, (at, line)) = comment(&mut lines);
         if line.trim() == ") AS" {
             break;
         }
@@ -32,6 +44,9 @@ pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, TextFlaw>
             let at = if line.is_empty() { text.lines().count() } else { at };
             let message = format!("`{}` is not a column's name", line.trim());
             return Err(TextFlaw::new(at, LibraryRule::Shape, message));
+        }
+        if let Some(common) = COMMON.get(column.as_str()).filter(|_| doc.is_empty()) {
+            doc.clone_from(common);
         }
         if doc.is_empty() {
             let message = format!("column `{column}` has no comment above it");
@@ -89,6 +104,17 @@ mod tests {
         let text = "-- One row.\n--\n-- Example:\n--   SELECT a\n--   FROM v\nCREATE VIEW v (\n  -- First.\n  a\n) AS\nSELECT 1\n";
         let view = parse("base", "v", text).unwrap();
         assert_eq!((view.doc.as_str(), view.example().as_str()), ("One row.", "SELECT a\nFROM v"));
+    }
+
+    #[test]
+    fn a_common_column_needs_no_comment() {
+        let text = "-- One row.\nCREATE VIEW v (\n  kernel_id,\n  -- Second.\n  pc\n) AS\nSELECT 1, 2\n";
+        let columns = parse("base", "v", text).unwrap().columns;
+        assert_eq!(
+            columns.iter().map(|column| column.doc.as_str()).collect::<Vec<_>>(),
+            ["The launch.", "Second."]
+        );
+        assert!(COMMON.contains_key("warp"));
     }
 
     #[track_caller]

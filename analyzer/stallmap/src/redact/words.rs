@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use regex::Regex;
+use stallmap_schema::hash::hexadecimal;
 
 /// Public packages: paths inside them are not secret.
 const PUBLIC: [&str; 40] = [
@@ -228,7 +229,7 @@ impl WordRedactor {
     pub(super) fn alias(&self, text: &str) -> String {
         let mut noise = [0; ALIAS_DIGITS / 2];
         self.noise(text.as_bytes(), &mut noise);
-        noise.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+        hexadecimal(&noise)
     }
 
     /// The name of a kernel, an operator or a region.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use stallmap_schema::hash::hexadecimal;
 use stallmap_sys::replayer::LaunchAttribute;
 
 use crate::bundle::{ReplayBundle, SymbolPart};
@@ -16,7 +17,7 @@ pub(super) fn launch(bundle: &ReplayBundle, numbers: &BTreeMap<u64, u64>) -> Str
     let attributes: Vec<u8> = shape.attributes.iter().flat_map(|LaunchAttribute(bytes)| *bytes).collect();
     let symbol = |symbol: &SymbolPart| {
         json!({
-            "name": hex(symbol.name.as_bytes()),
+            "name": hexadecimal(symbol.name.as_bytes()),
             "offset_bytes": symbol.offset_bytes,
             "size_bytes": symbol.size_bytes,
             "content": numbers.get(&symbol.content_id).copied().unwrap_or(0),
@@ -25,25 +26,16 @@ pub(super) fn launch(bundle: &ReplayBundle, numbers: &BTreeMap<u64, u64>) -> Str
     };
     let allowed = i64::from(bundle.max_dynamic_shared_bytes.unwrap_or(0));
     let launch = json!({
-        "kernel": hex(bundle.name.as_bytes()),
+        "kernel": hexadecimal(bundle.name.as_bytes()),
         "grid": shape.grid,
         "block": shape.block,
         "dynamic_shared_bytes": shape.dynamic_shared_bytes,
         "max_dynamic_shared_bytes": allowed.max(shape.dynamic_shared_bytes.into()),
         "shared_carveout": bundle.shared_carveout.unwrap_or(-1),
-        "parameters": hex(parameters),
-        "attributes": hex(&attributes),
+        "parameters": hexadecimal(parameters),
+        "attributes": hexadecimal(&attributes),
         "attribute_count": shape.attributes.len(),
         "symbols": bundle.symbols.iter().map(symbol).collect::<Vec<_>>(),
     });
     format!("{launch:#}\n")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        for digit in [byte >> 4, byte & 15] {
-            text.extend(char::from_digit(digit.into(), 16));
-        }
-        text
-    })
 }

@@ -148,11 +148,6 @@ impl SegmentReader {
         &self.damages
     }
 
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The content of a frame; [`CaptureError::Corrupt`] where it cannot be understood.
     pub fn read(&self, frame: &FrameRef) -> Result<SegmentFrame, CaptureError> {
         let corrupt = |cause: String| {

@@ -55,31 +55,24 @@ fn name_id(name: *const c_char) -> Option<u64> {
     (number != 0).then_some(number as u64)
 }
 
-/// The facts that every record has.
-struct RecordHead {
-    kind: ActivityKind,
-    correlation: u32,
-    device: Option<u32>,
-    context: u32,
-    stream: u32,
-    begin: u64,
-    end: u64,
-}
-
-impl RecordHead {
-    fn row(self) -> RawActivity {
-        let time = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+/// A row with the facts that every record has. The records' types differ, and their fields have the same names.
+macro_rules! head {
+    ($record:expr, $kind:ident, $device:expr) => {
         RawActivity {
-            kind: self.kind,
-            correlation_id: self.correlation.into(),
-            device_id: self.device.map(device),
-            context_number: self.context,
-            stream_number: (self.stream != NO_STREAM).then_some(self.stream),
-            begin_ns: time(self.begin),
-            end_ns: (self.end >= self.begin && self.end > 0).then(|| time(self.end)),
+            kind: ActivityKind::$kind,
+            correlation_id: $record.correlation.into(),
+            device_id: $device,
+            context_number: $record.context,
+            stream_number: ($record.stream != NO_STREAM).then_some($record.stream),
+            begin_ns: time($record.begin),
+            end_ns: ($record.end >= $record.begin && $record.end > 0).then(|| time($record.end)),
             ..RawActivity::default()
         }
-    }
+    };
+}
+
+fn time(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 fn device(number: u32) -> i32 {
@@ -87,51 +80,29 @@ fn device(number: u32) -> i32 {
 }
 
 fn kernel(record: &ActivityKernel) -> RawActivity {
-    let &ActivityKernel { correlation, device, context, stream, begin, end, .. } = record;
-    let head = RecordHead {
-        kind: ActivityKind::Kernel,
-        correlation,
-        device: Some(device),
-        context,
-        stream,
-        begin,
-        end,
-    };
     RawActivity {
         graph_node_id: (record.graph_node != 0).then_some(record.graph_node),
         name_id: name_id(record.name),
-        ..head.row()
+        ..head!(record, Kernel, Some(device(record.device)))
     }
 }
 
 fn copy(record: &ActivityMemcpy) -> RawActivity {
-    /// CUpti_ActivityMemcpyKind.
-    const HOST_TO_DEVICE: [u8; 2] = [1, 3];
-    const DEVICE_TO_HOST: [u8; 2] = [2, 4];
-    const DEVICE_TO_DEVICE: [u8; 4] = [5, 6, 7, 8];
-    let &ActivityMemcpy { correlation, device, context, stream, begin, end, .. } = record;
-    let head = RecordHead {
-        kind: ActivityKind::Copy,
-        correlation,
-        device: Some(device),
-        context,
-        stream,
-        begin,
-        end,
-    };
-    let direction = record.direction;
-    let copy_kind = if HOST_TO_DEVICE.contains(&direction) {
-        CopyKind::HostToDevice
-    } else if DEVICE_TO_HOST.contains(&direction) {
-        CopyKind::DeviceToHost
-    } else if DEVICE_TO_DEVICE.contains(&direction) {
-        CopyKind::DeviceToDevice
-    } else {
-        CopyKind::Other
+    // CUpti_ActivityMemcpyKind.
+    let copy_kind = match record.direction {
+        1 | 3 => CopyKind::HostToDevice,
+        2 | 4 => CopyKind::DeviceToHost,
+        5..=8 => CopyKind::DeviceToDevice,
+        _ => CopyKind::Other,
     };
     let [source, destination, _] = record.memory;
     let copy_memory = Some(format!("{} -> {}", memory_word(source), memory_word(destination)));
-    RawActivity { size_bytes: Some(record.bytes), copy_kind: Some(copy_kind), copy_memory, ..head.row() }
+    RawActivity {
+        size_bytes: Some(record.bytes),
+        copy_kind: Some(copy_kind),
+        copy_memory,
+        ..head!(record, Copy, Some(device(record.device)))
+    }
 }
 
 /// A CUpti_ActivityMemoryKind, in the words of PyTorch's traces.
@@ -147,36 +118,21 @@ fn memory_word(kind: u8) -> &'static str {
 }
 
 fn peer_copy(record: &PeerCopy) -> RawActivity {
-    let &PeerCopy { correlation, device: own, context, stream, begin, end, .. } = record;
-    let head =
-        RecordHead { kind: ActivityKind::Copy, correlation, device: Some(own), context, stream, begin, end };
-    let peer = if record.source_device == own { record.destination_device } else { record.source_device };
+    let peer =
+        if record.source_device == record.device { record.destination_device } else { record.source_device };
     RawActivity {
         size_bytes: Some(record.bytes),
         copy_kind: Some(CopyKind::DeviceToDevice),
         peer_device_id: Some(device(peer)),
-        ..head.row()
+        ..head!(record, Copy, Some(device(record.device)))
     }
 }
 
 fn fill(record: &ActivityMemset) -> RawActivity {
-    let &ActivityMemset { correlation, device, context, stream, begin, end, .. } = record;
-    let head = RecordHead {
-        kind: ActivityKind::Fill,
-        correlation,
-        device: Some(device),
-        context,
-        stream,
-        begin,
-        end,
-    };
-    RawActivity { size_bytes: Some(record.bytes), ..head.row() }
+    RawActivity { size_bytes: Some(record.bytes), ..head!(record, Fill, Some(device(record.device))) }
 }
 
 fn synchronization(record: &ActivitySynchronization) -> RawActivity {
-    let &ActivitySynchronization { correlation, context, stream, begin, end, .. } = record;
-    let kind = ActivityKind::Synchronization;
-    let head = RecordHead { kind, correlation, device: None, context, stream, begin, end };
     let what = match record.what {
         1 => SynchronizationKind::Event,
         2 => SynchronizationKind::StreamWaitEvent,
@@ -184,5 +140,5 @@ fn synchronization(record: &ActivitySynchronization) -> RawActivity {
         4 => SynchronizationKind::Context,
         _ => SynchronizationKind::Other,
     };
-    RawActivity { synchronization: Some(what), ..head.row() }
+    RawActivity { synchronization: Some(what), ..head!(record, Synchronization, None) }
 }
