@@ -26,7 +26,7 @@ const MAX_PACKINGS: usize = 3;
 /// The first bytes of a report of Nsight Compute.
 pub const REPORT: &[u8] = b"NVR\0";
 
-/// The first bytes of an Arrow file: it is one of an archive of tables.
+/// The first bytes of an Arrow file.
 pub(crate) const ARROW: &[u8] = b"ARROW1";
 /// The first bytes of a report of Nsight Systems.
 const SYSTEMS_REPORT: &[u8] = b"NVIDIA Tegra Profiler Report";
@@ -82,7 +82,8 @@ impl ImportInput {
             return Ok(Self { path: path.to_owned(), hash, bytes, form: FileForm::Folder });
         }
         let bytes = io::copy(&mut File::open(path).map_err(wrong)?, &mut hasher).map_err(wrong)?;
-        let form = form(path, &head(&mut unpacked(path)?).map_err(wrong)?)?;
+        let is_table = archive::has_tables(path).map_err(wrong)?;
+        let form = if is_table { FileForm::ArrowTables } else { form(path, &head(&mut unpacked(path)?).map_err(wrong)?)? };
         Ok(Self { path: path.to_owned(), hash: hasher.finalize().to_hex().to_string(), bytes, form })
     }
 
@@ -203,9 +204,6 @@ fn known_form(head: &[u8]) -> Option<FileForm> {
     }
     if head.starts_with(REPORT) {
         return Some(FileForm::Report);
-    }
-    if head.starts_with(ARROW) {
-        return Some(FileForm::ArrowTables);
     }
     if head.starts_with(SYSTEMS_REPORT) {
         return Some(FileForm::SystemsReport);

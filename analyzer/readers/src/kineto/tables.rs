@@ -85,7 +85,7 @@ impl TableReader<'_> {
 
     fn arguments(&mut self) -> ReadResult<()> {
         let mut sets = std::mem::take(&mut self.arguments);
-        self.rows("args", &["arg_set_id", "key", "int_value", "string_value"], |row| {
+        let is_there = self.rows("args", &["arg_set_id", "key", "int_value", "string_value"], |row| {
             let Some((set, key)) = row.integer(0).zip(row.text(1)) else { return };
             let number = row.integer(2).map(|number| number.to_string());
             let Some(value) = number.or_else(|| row.text(3).map(str::to_owned)) else { return };
@@ -93,6 +93,9 @@ impl TableReader<'_> {
             put(sets.entry(set).or_default(), name, value);
         })?;
         self.arguments = sets;
+        if !is_there {
+            self.reading.trace.losses.lacks("arguments of events");
+        }
         Ok(())
     }
 

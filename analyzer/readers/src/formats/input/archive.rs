@@ -8,7 +8,7 @@ use crate::error::{ReadError, ReadResult};
 use flate2::read::DeflateDecoder;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::{bounded, read_start};
+use super::{ARROW, bounded, read_start};
 
 /// Bytes of a block of a tar archive.
 pub(super) const TAR_BLOCK_BYTES: usize = 512;
@@ -61,6 +61,13 @@ pub(super) fn is_tar(block: &[u8]) -> bool {
     block.get(257..262) == Some(b"ustar")
 }
 
+/// True for a tar archive whose first file is one of Arrow.
+pub(super) fn has_tables(path: &Path) -> io::Result<bool> {
+    let mut first = [0; TAR_BLOCK_BYTES + ARROW.len()];
+    read_start(&mut File::open(path)?, &mut first)?;
+    Ok(is_tar(&first) && first.ends_with(ARROW))
+}
+
 /// The only file of a tar archive.
 pub(super) fn tar(path: &Path, mut reader: impl Read + 'static) -> ReadResult<Box<dyn Read>> {
     let wrong = |error: io::Error| ReadError::io(error, format!("read `{}`", path.display()));
@@ -88,8 +95,11 @@ pub(crate) fn tar_files(
         }
         let mut content = reader.take(entry.bytes);
         visit(&entry.name, &mut content)?;
-        let left = content.limit() + padding(entry.bytes);
-        io::copy(&mut reader.take(left), &mut io::sink())?;
+        let left = content.limit();
+        if io::copy(&mut reader.take(left), &mut io::sink())? < left {
+            return Err(ends_early());
+        }
+        io::copy(&mut reader.take(padding(entry.bytes)), &mut io::sink())?;
         count += 1;
     }
     Ok(count)
@@ -144,7 +154,7 @@ impl<R: Read> Read for OnlyFile<R> {
             let count = self.reader.by_ref().take(self.left).read(buffer)?;
             self.left -= count as u64;
             return if count == 0 && !buffer.is_empty() {
-                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends in its file"))
+                Err(ends_early())
             } else {
                 Ok(count)
             };
@@ -159,6 +169,10 @@ impl<R: Read> Read for OnlyFile<R> {
         }
         Ok(0)
     }
+}
+
+fn ends_early() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends in its file")
 }
 
 fn not_one(path: &Path, kind: &str, files: usize) -> ReadError {

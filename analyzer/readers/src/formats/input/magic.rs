@@ -1,7 +1,9 @@
 //! Files that are not read, by their first bytes: a message says which file they are, and how to get one that is.
 
+use super::ARROW;
+
 /// First bytes, the file that they begin, and a hint.
-const KNOWN: [(&[u8], &str, &str); 11] = [
+const KNOWN: [(&[u8], &str, &str); 12] = [
     (b"\xfd7zXZ\0", "is packed with xz", UNPACK),
     (b"BZh", "is packed with bzip2", UNPACK),
     (b"\x04\x22\x4d\x18", "is packed with lz4", UNPACK),
@@ -9,6 +11,7 @@ const KNOWN: [(&[u8], &str, &str); 11] = [
     (b"Rar!", "is an archive of RAR", UNPACK),
     (b"PAR1", "is one Parquet file", "give the folder of `nsys export -t parquetdir`"),
     (b"\x89HDF", "is an HDF5 file", "export the report with `nsys export -t sqlite`"),
+    (ARROW, "is one Arrow file", "give the folder of `nsys export -t arrowdir`"),
     (b"\xff\xff\xff\xff", "is an Arrow stream", "export the report with `nsys export -t sqlite`"),
     (b"\x7fELF", "is a program or machine code", "give the recording of a profiler"),
     (b"<", "is a page or XML", "give the recording of a profiler"),
