@@ -219,20 +219,15 @@ impl NsysReader {
                 return;
             };
             let name = [6, 7, 20].iter().find_map(|column| texts.get(&row.integer(*column)?)).cloned();
-            let extent = |first: usize| {
-                let sizes = [first, first + 1, first + 2]
-                    .map(|column| row.number::<u32>(column).filter(|size| *size > 0));
-                sizes.iter().all(Option::is_some).then(|| sizes.map(Option::unwrap_or_default))
-            };
             trace.kernels.push(TraceKernel {
                 process: Self::process(processes, number),
                 name: name.unwrap_or_else(|| "(unknown kernel)".into()),
                 device: row.number(2).unwrap_or(-1),
                 stream: row.number(3).unwrap_or(0),
                 time_ns: Some((begin, end.max(begin))),
-                grid: extent(8),
-                block: extent(11),
-                cluster: extent(17).filter(|blocks| *blocks != [1; 3]),
+                grid: row.extent(8),
+                block: row.extent(11),
+                cluster: row.extent(17).filter(|blocks| *blocks != [1; 3]),
                 registers: row.number::<u32>(14),
                 shared_bytes: row.number::<u32>(15).zip(row.number::<u32>(16)),
                 correlation: correlation.and_then(|number| u64::try_from(number).ok()),
@@ -432,7 +427,10 @@ impl NsysReader {
                 "trace them with `rocprofv3 --kernel-trace`",
             )
         } else if has("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")? {
-            ("is a database of nvprof", "record with `nsys profile -t cuda,nvtx`, and export it with `nsys export`")
+            (
+                "is a database of nvprof",
+                "record with `nsys profile -t cuda,nvtx`, and export it with `nsys export`",
+            )
         } else if has("META_DATA_EXPORT")? || has("StringIds")? {
             (
                 "is a report of Nsight Systems without CUDA and NVTX",

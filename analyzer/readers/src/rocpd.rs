@@ -206,6 +206,9 @@ impl RocpdReader<'_> {
             let event = row.integer(4).and_then(|id| process.events.get(&id)).copied().unwrap_or_default();
             if process.category(event.category).starts_with("MARKER") {
                 let message = row.integer(4).and_then(|id| process.messages.get(&id));
+                if message.is_none() {
+                    trace.losses.add(LossKind::Source, "markers without a text", Some(&name));
+                }
                 let name = message.cloned().unwrap_or(name);
                 let op = TraceOp::for_call(call, OpKind::Region, name);
                 trace.ops.push(TraceOp { process: process.place, ..op });
@@ -249,12 +252,8 @@ impl RocpdReader<'_> {
             if time_ns.is_none() {
                 trace.losses.add(LossKind::Source, "kernels without begin or end", None);
             }
-            let sizes = |first: usize| {
-                let sizes = [0, 1, 2].map(|axis| row.number::<u32>(first + axis).filter(|size| *size > 0));
-                Some([sizes[0]?, sizes[1]?, sizes[2]?])
-            };
             let lane = process.track(row.integer(12));
-            let block = sizes(6);
+            let block = row.extent(6);
             // The tool counts the work-items of all blocks.
             let blocks = |([x, y, z], [width, height, depth]): ([u32; 3], [u32; 3])| {
                 [x.div_ceil(width), y.div_ceil(height), z.div_ceil(depth)]
@@ -268,7 +267,7 @@ impl RocpdReader<'_> {
                 device: process.ordinal(row.integer(2).or(lane.agent)).unwrap_or(-1),
                 stream: row.number(3).or(lane.stream).unwrap_or(0),
                 time_ns,
-                grid: sizes(9).zip(block).map(blocks),
+                grid: row.extent(9).zip(block).map(blocks),
                 block,
                 registers: symbol.and_then(|symbol| symbol.registers),
                 correlation: stack,

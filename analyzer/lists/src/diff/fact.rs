@@ -93,10 +93,11 @@ pub(super) fn is_estimated(facts: &[CaptureFact]) -> bool {
     timing.flat_map(|fact| [&fact.base_value, &fact.value]).any(|value| value.starts_with("estimated"))
 }
 
-/// The numbers of ranks of the captures, as words. None if all have one process.
+/// The numbers of ranks of the captures, as words: one number if it is that of all. None if all have one process.
 pub(super) fn ranks(facts: &[CaptureFact]) -> Option<String> {
-    let facts = facts.iter().filter(|fact| fact.name == "ranks");
-    let mut numbers: Vec<&str> = facts.flat_map(|fact| [&*fact.base_value, &*fact.value]).collect();
+    let facts = || facts.iter().filter(|fact| fact.name == "ranks");
+    let others = facts().map(|fact| fact.value.as_str());
+    let mut numbers: Vec<&str> = facts().take(1).map(|fact| fact.base_value.as_str()).chain(others).collect();
     numbers.dedup();
     let is_job = numbers.iter().any(|number| !matches!(*number, "0" | "1"));
     is_job.then(|| format!("{} ranks", numbers.join(" and ")))

@@ -83,7 +83,11 @@ impl ImportInput {
         }
         let bytes = io::copy(&mut File::open(path).map_err(wrong)?, &mut hasher).map_err(wrong)?;
         let is_table = archive::has_tables(path).map_err(wrong)?;
-        let form = if is_table { FileForm::ArrowTables } else { form(path, &head(&mut unpacked(path)?).map_err(wrong)?)? };
+        let form = if is_table {
+            FileForm::ArrowTables
+        } else {
+            form(path, &head(&mut unpacked(path)?).map_err(wrong)?)?
+        };
         Ok(Self { path: path.to_owned(), hash: hasher.finalize().to_hex().to_string(), bytes, form })
     }
 

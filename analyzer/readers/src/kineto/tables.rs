@@ -34,9 +34,9 @@ pub(crate) fn read_archive(input: &ImportInput) -> ReadResult<TraceModel> {
     let count = tar_files(&mut file, |name, content| {
         let name = name.rsplit('/').next().unwrap_or(name);
         let table = name.strip_suffix(".arrow").unwrap_or(name);
-        let is_read = PREFIXES.iter().any(|prefix| {
-            table.strip_prefix(prefix).is_some_and(|table| TABLES.contains(&table))
-        });
+        let is_read = PREFIXES
+            .iter()
+            .any(|prefix| table.strip_prefix(prefix).is_some_and(|table| TABLES.contains(&table)));
         if is_read {
             let mut table = File::create(folder.path().join(format!("{table}.arrow")))?;
             io::copy(content, &mut table)?;

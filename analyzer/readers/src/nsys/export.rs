@@ -24,7 +24,8 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let path = input.path.display();
     let failed = |reason: &str| {
         let message = format!("`{path}` is a report of Nsight Systems, and `nsys export` {reason}");
-        let hint = "export it with the release that recorded it: `nsys export -t sqlite FILE`, or `-t parquetdir`";
+        let hint =
+            "export it with the release that recorded it: `nsys export -t sqlite FILE`, or `-t parquetdir`";
         ReadError::message(message).hint(hint.to_owned())
     };
     let status = match export(&input.path, &database, &log) {

@@ -77,7 +77,8 @@ impl TableFolder {
         let mut tables = BTreeMap::new();
         for entry in fs::read_dir(&self.path).map_err(wrong)? {
             let path = entry.map_err(wrong)?.path();
-            let is_table = path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
+            let is_table =
+                path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
             let name = path.file_stem().filter(|_| is_table).and_then(|name| name.to_str());
             tables.extend(name.map(|name| (name.to_owned(), path.clone())));
         }

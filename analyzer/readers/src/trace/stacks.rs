@@ -92,7 +92,8 @@ impl FrameFunctions {
     fn backward_launches(&self, trace: &TraceModel) -> Vec<(usize, usize)> {
         let processes: HashMap<u64, usize> =
             trace.ops.iter().map(|op| (op.call.thread, op.process)).collect();
-        let of_process = |process: usize, call: TraceCall| ThreadSpan { thread: process as u64, ..span(call) };
+        let of_process =
+            |process: usize, call: TraceCall| ThreadSpan { thread: process as u64, ..span(call) };
         let waits = self.calls.iter().enumerate().filter_map(|(place, (call, frame))| {
             self.frames.get(frame.get()?).filter(|frame| is_backward(frame))?;
             let process = processes.get(&call.thread)?;
@@ -100,9 +101,8 @@ impl FrameFunctions {
         });
         let (calls, spans): (Vec<usize>, Vec<ThreadSpan>) = waits.unzip();
         let op = |place: usize| trace.ops.get(place);
-        let is_known = |place: usize| {
-            op(place).is_some_and(|op| op.stack.get().is_some() || op.forward().is_some())
-        };
+        let is_known =
+            |place: usize| op(place).is_some_and(|op| op.stack.get().is_some() || op.forward().is_some());
         let is_without = |kernel: &TraceKernel| {
             let mut outwards = std::iter::successors(kernel.op, |place| op(*place)?.parent.get());
             let is_backward = kernel.op.and_then(op).is_some_and(|op| op.phase == Phase::Backward);

@@ -29,7 +29,9 @@ fn counters_lose_the_scale_of_their_units() {
     let head = "\"ID\",\"Process ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\"Device\",\"Section Name\",\
         \"Metric Name\",\"Metric Unit\",\"Metric Value\",\"Rule Name\"\n";
     let line = |id: u32, name: &str, unit: &str, value: &str| {
-        format!("\"{id}\",\"7\",\"k(float*)\",\"(256, 1, 1)\",\"(64, 1, 1)\",\"0\",\"S\",\"{name}\",\"{unit}\",\"{value}\",\"\"\n")
+        format!(
+            "\"{id}\",\"7\",\"k(float*)\",\"(256, 1, 1)\",\"(64, 1, 1)\",\"0\",\"S\",\"{name}\",\"{unit}\",\"{value}\",\"\"\n"
+        )
     };
     let lines = [
         line(0, "Duration", "us", "12.5"),
@@ -40,7 +42,10 @@ fn counters_lose_the_scale_of_their_units() {
     ];
     place.file("details.csv", format!("{head}{}", lines.concat()));
     place.run(&["import", "details.csv", "-o", "d.stallmap"]).expect_ok();
-    assert_eq!((number(&place, "d.stallmap", bytes), number(&place, "d.stallmap", time)), (2_234_500, 22_500));
+    assert_eq!(
+        (number(&place, "d.stallmap", bytes), number(&place, "d.stallmap", time)),
+        (2_234_500, 22_500)
+    );
     let pages = page.lines().filter(|line| !line.starts_with("\"\"")).collect::<Vec<_>>().join("\n");
     place.file("no_units.csv", pages);
     place.run(&["import", "no_units.csv", "-o", "y.stallmap"]).expect_error(5);

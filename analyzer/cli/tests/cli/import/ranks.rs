@@ -126,8 +126,9 @@ fn exposed_and_hidden_time_of_collectives_is_that_of_the_spans() {
     assert!(ran.expect_ok().stdout.contains(" a step, mean of 1 and 8 ranks"), "{}", ran.stdout);
     let ran = place.run(&["diff", "one.stallmap", "job.stallmap", "--by", "kernels", "--json"]);
     let answer: Value = serde_json::from_str(&ran.expect_ok().stdout).unwrap();
-    let rows = answer["sections"].as_array().unwrap().iter().flat_map(|part| part["rows"].as_array().unwrap());
-    let time = rows.filter(|row| row["what"] == "time").next().unwrap();
+    let mut rows =
+        answer["sections"].as_array().unwrap().iter().flat_map(|part| part["rows"].as_array().unwrap());
+    let time = rows.find(|row| row["what"] == "time").unwrap();
     let ratio = time["ratio"].as_f64().unwrap();
     assert!((0.9..1.1).contains(&ratio), "{time}");
     place.run(&["top", "collectives", "job.stallmap"]).check("top_collectives");

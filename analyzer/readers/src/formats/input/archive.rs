@@ -153,11 +153,7 @@ impl<R: Read> Read for OnlyFile<R> {
         if self.left > 0 {
             let count = self.reader.by_ref().take(self.left).read(buffer)?;
             self.left -= count as u64;
-            return if count == 0 && !buffer.is_empty() {
-                Err(ends_early())
-            } else {
-                Ok(count)
-            };
+            return if count == 0 && !buffer.is_empty() { Err(ends_early()) } else { Ok(count) };
         }
         io::copy(&mut self.reader.by_ref().take(std::mem::take(&mut self.padding)), &mut io::sink())?;
         while let Some(entry) = tar_entry(&mut self.reader)? {
