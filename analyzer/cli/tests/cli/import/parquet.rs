@@ -93,7 +93,7 @@ fn tables_of_perfetto_give_the_capture_of_the_trace() {
         assert!(!found.is_empty() && found == rows(&place, "b.stallmap", &all), "{table}");
     }
     let whole = fs::read(place.path("t.tar")).unwrap();
-    place.file("cut.tar", &whole[..whole.len() / 3]);
+    place.file("cut.tar", &whole[..1000]);
     place.run(&["import", "cut.tar", "-o", "x.stallmap"]).expect_error(5);
 }
 
