@@ -132,9 +132,8 @@ pub enum StallmapCommand {
     /// Write a capture from a recording of another tool: a trace, a report, a snapshot
     ///
     /// Supported are traces of PyTorch's profiler (Kineto JSON, also compressed), PyTorch's execution traces and memory
-    /// snapshots, reports of Nsight Systems exported to SQLite or Parquet, raw pages of Nsight Compute as CSV, traces of
-    /// CUTracer, and profiles of Proton, rocprofv3 and Operator Profiler. Data that a source lacks is empty or null in the
-    /// capture, and a row of `loss` names it. Environment variables in a source are not imported.
+    /// snapshots, reports of Nsight Systems and their exports, raw pages of Nsight Compute as CSV, traces of CUTracer, and
+    /// profiles of Proton, rocprofv3 and Operator Profiler. Data that a source lacks is empty or null in the capture, and a row of `loss` names it. Environment variables in a source are not imported.
     Import(import::ImportArgs),
     /// Answer questions of an agent about captures: an MCP server on standard input and output, read only
     Mcp(mcp::McpArgs),

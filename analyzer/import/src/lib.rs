@@ -29,7 +29,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
     let [path, ..] = args.files.as_slice() else {
         return Err(CommandFailure::message(USAGE, "no file to import"));
     };
-    let progress = ProgressSpinner::start(format!("reading {}", path.display()));
+    let progress = ProgressSpinner::start("reading");
     let (mut trace, inputs) = read_all(&args.files, &progress).map_err(failure)?;
     if trace.processes.is_empty() {
         let message = format!("`{}` is of {}, and has no kernels and no ops", path.display(), trace.tool);

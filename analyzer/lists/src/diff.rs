@@ -260,11 +260,7 @@ impl<'a> CaptureComparison<'a> {
             metric: if measure.is_time() { DiffMetric::Time } else { self.metric },
             title: total,
             unit: write::unit(measure),
-            per: match self.decision.per {
-                DiffDivisor::Step => " a step",
-                DiffDivisor::Launch => " a launch",
-                DiffDivisor::Auto | DiffDivisor::Total => "",
-            },
+            per: &write::per(self.decision.per, &self.facts),
             is_estimated: measure.is_time() && fact::is_estimated(&self.facts),
         };
         let base = self.query.names.first().map_or("", String::as_str);

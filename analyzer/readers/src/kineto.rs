@@ -13,6 +13,7 @@ mod owner;
 pub(crate) mod packets;
 mod slices;
 mod split;
+pub(crate) mod tables;
 
 use std::collections::HashSet;
 use std::hash::Hash;

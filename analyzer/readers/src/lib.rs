@@ -56,6 +56,8 @@ pub fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     match input.form {
         FileForm::Json => read_json(input),
         FileForm::Sqlite | FileForm::Folder => nsys::read(input),
+        FileForm::ArrowTables => kineto::tables::read_archive(input),
+        FileForm::SystemsReport => nsys::export::read(input),
         FileForm::Pickle => snapshot::read(input),
         FileForm::MessagePack => proton::read_packed(input),
         FileForm::Packets => kineto::packets::read(input),

@@ -1,4 +1,5 @@
-//! Raw pages of Nsight Compute as CSV: hardware counters of kernels, with their units.
+//! Pages of Nsight Compute as CSV: hardware counters of kernels, with their units. Raw pages have a line per kernel, the page
+//! of details, which ncu prints by default, has one per metric.
 
 mod separator;
 
@@ -38,6 +39,11 @@ const DESCRIBED: [&str; 12] = [
     "CC",
 ];
 
+/// The column that only the page of details has.
+const METRIC_NAME: &str = "Metric Name";
+/// The label of the metric of durations on that page.
+const DURATION_LABEL: &str = "Duration";
+
 /// Reads a page.
 pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let refused = |reason: &str| {
@@ -49,21 +55,38 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let mut next = || records.next().transpose().map_err(|error| refused(&error.to_string()));
     let header = next()?.filter(|header| header.iter().any(|name| name == "Kernel Name"));
     let header = header.ok_or_else(|| refused("it has no header with `Kernel Name`"))?;
-    let units = next()?.ok_or_else(|| refused("it has no line of units"))?;
-    if integer(units.get(0).unwrap_or_default()).is_some() {
-        return Err(refused("its second line has no units: write it with `--page raw`"));
+    let is_raw = !header.iter().any(|name| name == METRIC_NAME);
+    let mut units = StringRecord::new();
+    if is_raw {
+        units = next()?.ok_or_else(|| refused("it has no line of units"))?;
+        if integer(units.get(0).unwrap_or_default()).is_some() {
+            return Err(refused("its second line has no units: write it with `--page raw`"));
+        }
     }
-    let decimal = evidence(input, &header)?.decimal().ok_or_else(|| {
+    let decimal = evidence(input, &header, is_raw)?.decimal().ok_or_else(|| {
         refused("its numbers have points and commas for decimals: write it again with `LC_ALL=C`")
     })?;
     let page = MetricPage { header, units, decimal };
     let mut trace = TraceModel { tool: "ncu", ..TraceModel::default() };
     let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut kernels: BTreeMap<(i64, i64), usize> = BTreeMap::new();
     while let Some(record) = next()? {
         if trace.kernels.len() >= MAX_ROWS {
             return Err(refused(&format!("it has more than {MAX_ROWS} kernels")));
         }
-        page.add(&mut trace, &mut processes, &record);
+        let Some(id) = page.integer(&record, "ID") else {
+            // Messages of ncu, and what the program prints.
+            trace.losses.add(LossKind::Source, "lines that are not of the page", record.get(0));
+            continue;
+        };
+        if is_raw {
+            page.add(&mut trace, &mut processes, &record);
+        } else {
+            let process = page.integer(&record, "Process ID").unwrap_or(0);
+            let known = kernels.entry((process, id));
+            let kernel = *known.or_insert_with(|| page.add(&mut trace, &mut processes, &record));
+            page.detail(&mut trace, kernel, &record);
+        }
     }
     if decimal == DecimalSeparator::Comma {
         trace.facts.insert("ncu.decimals".to_owned(), "comma".to_owned());
@@ -96,10 +119,11 @@ fn reader(input: &ImportInput) -> ReadResult<csv::Reader<impl Read + use<>>> {
 }
 
 /// The numbers of the metrics of a page. A record that cannot be read is an error when it is read again.
-fn evidence(input: &ImportInput, header: &StringRecord) -> ReadResult<SeparatorEvidence> {
+fn evidence(input: &ImportInput, header: &StringRecord, is_raw: bool) -> ReadResult<SeparatorEvidence> {
     let mut evidence = SeparatorEvidence::default();
-    for record in reader(input)?.records().skip(2).map_while(Result::ok) {
-        let metrics = header.iter().zip(&record).filter(|(name, _)| !DESCRIBED.contains(name));
+    let is_metric = |name: &str| !DESCRIBED.contains(&name) && (is_raw || name == "Metric Value");
+    for record in reader(input)?.records().skip(1 + usize::from(is_raw)).map_while(Result::ok) {
+        let metrics = header.iter().zip(&record).filter(|(name, _)| is_metric(name));
         metrics.for_each(|(_, text)| evidence.add(text));
     }
     Ok(evidence)
@@ -139,12 +163,23 @@ struct MetricPage {
 }
 
 impl MetricPage {
-    /// Adds a kernel with its counters.
-    fn add(&self, trace: &mut TraceModel, processes: &mut BTreeMap<u32, usize>, record: &StringRecord) {
-        let Self { header, units, decimal } = self;
-        let field =
-            |name: &str| header.iter().position(|column| column == name).and_then(|place| record.get(place));
-        let number = |name: &str| field(name).and_then(value_of);
+    fn field<'a>(&self, record: &'a StringRecord, name: &str) -> Option<&'a str> {
+        self.header.iter().position(|column| column == name).and_then(|place| record.get(place))
+    }
+
+    fn integer(&self, record: &StringRecord, name: &str) -> Option<i64> {
+        self.field(record, name).and_then(value_of)
+    }
+
+    /// Adds a kernel with the counters that have columns. Returns its place.
+    fn add(
+        &self,
+        trace: &mut TraceModel,
+        processes: &mut BTreeMap<u32, usize>,
+        record: &StringRecord,
+    ) -> usize {
+        let field = |name: &str| self.field(record, name);
+        let number = |name: &str| self.integer(record, name);
         let process = number("Process ID").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
         let next = processes.len();
         let place = *processes.entry(process).or_insert(next);
@@ -159,28 +194,41 @@ impl MetricPage {
             block: field("Block Size").and_then(extent),
             ..TraceKernel::default()
         });
-        for ((name, unit), text) in header.iter().zip(units).zip(record) {
-            if DESCRIBED.contains(&name) || text.is_empty() {
-                continue;
+        for ((name, unit), text) in self.header.iter().zip(&self.units).zip(record) {
+            if !DESCRIBED.contains(&name) {
+                self.counter(trace, kernel, name, unit, text);
             }
-            let Some(value) = decimal.number(text) else {
-                trace.losses.add(LossKind::Source, "metrics whose value is a text", Some(name));
-                continue;
-            };
-            let Some((unit, factor)) = base(unit) else {
-                trace.losses.add(LossKind::Source, "metrics with an unknown scaled unit", Some(unit));
-                continue;
-            };
-            if let Some(kernel) = trace.kernels.get_mut(kernel) {
-                describe(kernel, name, value * factor);
-            }
-            trace.counters.push(TraceCounter {
-                kernel,
-                metric: name.into(),
-                value: Some(value * factor),
-                unit,
-            });
         }
+        kernel
+    }
+
+    /// Adds the counter of a line of details. Other lines are of rules.
+    fn detail(&self, trace: &mut TraceModel, kernel: usize, record: &StringRecord) {
+        let [name, unit, text] = [METRIC_NAME, "Metric Unit", "Metric Value"]
+            .map(|column| self.field(record, column).unwrap_or_default());
+        let name = if name == DURATION_LABEL { DURATION } else { name };
+        if !name.is_empty() {
+            self.counter(trace, kernel, name, unit, text);
+        }
+    }
+
+    fn counter(&self, trace: &mut TraceModel, kernel: usize, name: &str, unit: &str, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let Some(value) = self.decimal.number(text) else {
+            trace.losses.add(LossKind::Source, "metrics whose value is a text", Some(name));
+            return;
+        };
+        let Some((unit, factor)) = base(unit) else {
+            trace.losses.add(LossKind::Source, "metrics with an unknown scaled unit", Some(unit));
+            return;
+        };
+        let value = value * factor;
+        if let Some(kernel) = trace.kernels.get_mut(kernel) {
+            describe(kernel, name, value);
+        }
+        trace.counters.push(TraceCounter { kernel, metric: name.into(), value: Some(value), unit });
     }
 }
 
@@ -205,8 +253,9 @@ pub(crate) fn describe(kernel: &mut TraceKernel, metric: &str, value: f64) {
     }
 }
 
+/// A whole number, with any separators of its groups.
 fn value_of(text: &str) -> Option<i64> {
-    integer(&text.replace(',', ""))
+    integer(&text.replace([',', '.'], ""))
 }
 
 /// Three sizes, as in `(256, 1, 1)`.

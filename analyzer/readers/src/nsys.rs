@@ -2,7 +2,8 @@
 
 pub(crate) mod cell;
 pub(crate) mod database;
-mod folder;
+pub(crate) mod export;
+pub(crate) mod folder;
 mod range;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -27,14 +28,14 @@ const MAX_ROWS: u64 = 200_000_000;
 const MAX_SHARED_NAMES: usize = 1 << 20;
 
 /// The tables of a report.
-enum ReportTables {
+pub(crate) enum ReportTables {
     Database(OpenDatabase),
     Folder(TableFolder),
 }
 
 impl ReportTables {
     /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    fn rows(&self, base: &str, columns: &[&str], visit: impl FnMut(&SqlRow)) -> ReadResult<bool> {
+    pub(crate) fn rows(&self, base: &str, columns: &[&str], visit: impl FnMut(&SqlRow)) -> ReadResult<bool> {
         match self {
             Self::Database(database) => database.rows(base, columns, visit),
             Self::Folder(folder) => folder.rows(base, columns, visit),
@@ -49,8 +50,7 @@ struct NsysReader {
     texts: HashMap<i64, Rc<str>>,
     /// Processes by their number in the system.
     processes: BTreeMap<u32, usize>,
-    /// Launch calls by process and correlation id: a correlation id alone is not unique.
-    calls: HashMap<(u32, i64), ReportCall>,
+    calls: ReportCalls,
 }
 
 /// Reads a report. Tables count up to a damage.
@@ -69,17 +69,21 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     Ok(trace)
 }
 
-fn report(tables: ReportTables, path: &Path) -> ReadResult<TraceModel> {
+/// Reads the tables of a report, or of the other tools that write such.
+pub(crate) fn report(tables: ReportTables, path: &Path) -> ReadResult<TraceModel> {
     let mut reading = NsysReader {
         tables,
         trace: TraceModel { tool: "nsys", ..TraceModel::default() },
         texts: HashMap::new(),
         processes: BTreeMap::new(),
-        calls: HashMap::new(),
+        calls: ReportCalls::default(),
     };
     if let ReportTables::Database(database) = &reading.tables
         && let Some(trace) = crate::rocpd::read(database, path)?
     {
+        return Ok(trace);
+    }
+    if let Some(trace) = crate::kineto::tables::read(&reading.tables, path)? {
         return Ok(trace);
     }
     reading.names()?;
@@ -88,7 +92,7 @@ fn report(tables: ReportTables, path: &Path) -> ReadResult<TraceModel> {
     let graphs = reading.graphs()?;
     reading.works()?;
     // Ranges take the most memory.
-    reading.calls = HashMap::new();
+    reading.calls = ReportCalls::default();
     reading.ranges()?;
     reading.devices()?;
     if reading.trace.works.is_empty() && reading.trace.ops.is_empty() {
@@ -111,6 +115,28 @@ struct ReportCall {
 /// Process of a global thread or process.
 fn process_number(global: i64) -> u32 {
     u32::try_from((global >> 24) & 0x00ff_ffff).unwrap_or(0)
+}
+
+/// Launch calls by process and correlation id: a correlation id alone is not unique.
+#[derive(Default)]
+struct ReportCalls {
+    calls: HashMap<(u32, i64), ReportCall>,
+    /// The process of all calls. None of several.
+    only: Option<u32>,
+}
+
+impl ReportCalls {
+    fn add(&mut self, process: u32, correlation: i64, call: ReportCall) {
+        let is_first = self.calls.is_empty();
+        self.only = self.only.filter(|only| *only == process).or(is_first.then_some(process));
+        self.calls.entry((process, correlation)).or_insert(call);
+    }
+
+    /// The process of a piece of work, and its call. The first releases do not name the process.
+    fn find(&self, global: Option<i64>, correlation: Option<i64>) -> (u32, Option<&ReportCall>) {
+        let process = global.filter(|global| *global != 0).map(process_number).or(self.only).unwrap_or(0);
+        (process, correlation.and_then(|correlation| self.calls.get(&(process, correlation))))
+    }
 }
 
 impl NsysReader {
@@ -138,16 +164,18 @@ impl NsysReader {
         let Self { tables, texts, calls, .. } = self;
         let mut names: HashMap<i64, Option<Rc<str>>> = HashMap::new();
         let columns = ["start", "end", "globalTid", "correlationId", "nameId"];
-        tables.rows("CUPTI_ACTIVITY_KIND_RUNTIME", &columns, |row| {
+        let mut visit = |row: &SqlRow| {
             let [begin, end, thread, correlation] = [0, 1, 2, 3].map(|column| row.integer(column));
             if let (Some(begin_ns), Some(thread), Some(correlation)) = (begin, thread, correlation) {
                 let end_ns = end.unwrap_or(begin_ns).max(begin_ns);
                 let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns };
                 let text = |id: i64| texts.get(&id).map(|name| plain(name).into());
                 let name = row.integer(4).and_then(|id| names.entry(id).or_insert_with(|| text(id)).clone());
-                calls.insert((process_number(thread), correlation), ReportCall { call, name });
+                calls.add(process_number(thread), correlation, ReportCall { call, name });
             }
-        })?;
+        };
+        tables.rows("CUPTI_ACTIVITY_KIND_RUNTIME", &columns, &mut visit)?;
+        tables.rows("CUPTI_ACTIVITY_KIND_DRIVER", &columns, &mut visit)?;
         Ok(())
     }
 
@@ -177,30 +205,29 @@ impl NsysReader {
             "registersPerThread",
             "staticSharedMemory",
             "dynamicSharedMemory",
+            "clusterX",
+            "clusterY",
+            "clusterZ",
+            "mangledName",
         ];
         let mut unread = 0;
         let is_there = tables.rows("CUPTI_ACTIVITY_KIND_KERNEL", &columns, |row| {
-            let number = process_number(row.integer(5).unwrap_or(0));
             let correlation = row.integer(4);
+            let (number, call) = calls.find(row.integer(5), correlation);
             let (Some(begin), Some(end)) = (row.integer(0), row.integer(1)) else {
                 unread += 1;
                 return;
             };
-            let name = [6, 7].iter().find_map(|column| texts.get(&row.integer(*column)?)).cloned();
-            let call = correlation.and_then(|correlation| calls.get(&(number, correlation)));
-            let extent = |first: usize| {
-                let sizes = [first, first + 1, first + 2]
-                    .map(|column| row.number::<u32>(column).filter(|size| *size > 0));
-                sizes.iter().all(Option::is_some).then(|| sizes.map(Option::unwrap_or_default))
-            };
+            let name = [6, 7, 20].iter().find_map(|column| texts.get(&row.integer(*column)?)).cloned();
             trace.kernels.push(TraceKernel {
                 process: Self::process(processes, number),
                 name: name.unwrap_or_else(|| "(unknown kernel)".into()),
                 device: row.number(2).unwrap_or(-1),
                 stream: row.number(3).unwrap_or(0),
                 time_ns: Some((begin, end.max(begin))),
-                grid: extent(8),
-                block: extent(11),
+                grid: row.extent(8),
+                block: row.extent(11),
+                cluster: row.extent(17).filter(|blocks| *blocks != [1; 3]),
                 registers: row.number::<u32>(14),
                 shared_bytes: row.number::<u32>(15).zip(row.number::<u32>(16)),
                 correlation: correlation.and_then(|number| u64::try_from(number).ok()),
@@ -232,9 +259,8 @@ impl NsysReader {
         let mut count = 0;
         tables.rows("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", &columns, |row| {
             let (Some(begin), Some(end)) = (row.integer(0), row.integer(1)) else { return };
-            let number = process_number(row.integer(5).unwrap_or(0));
             let correlation = row.integer(4);
-            let call = correlation.and_then(|correlation| calls.get(&(number, correlation)));
+            let (number, call) = calls.find(row.integer(5), correlation);
             count += 1;
             trace.kernels.push(TraceKernel {
                 process: Self::process(processes, number),
@@ -280,8 +306,7 @@ impl NsysReader {
                     return;
                 };
                 let is_wait = kind == ActivityKind::Synchronization;
-                let number = process_number(row.integer(5).unwrap_or(0));
-                let call = row.integer(4).and_then(|correlation| calls.get(&(number, correlation)));
+                let (number, call) = calls.find(row.integer(5), row.integer(4));
                 trace.works.push(TraceActivity {
                     process: Self::process(processes, number),
                     kind,
@@ -336,6 +361,13 @@ impl NsysReader {
     }
 
     fn devices(&mut self) -> ReadResult<()> {
+        // A program counts the GPUs that it sees.
+        let mut ordinals: HashMap<i64, i32> = HashMap::new();
+        self.tables.rows("TARGET_INFO_CUDA_DEVICE", &["gpuId", "cudaId"], |row| {
+            if let Some((gpu, ordinal)) = row.integer(0).zip(row.number(1)) {
+                ordinals.entry(gpu).or_insert(ordinal);
+            }
+        })?;
         let trace = &mut self.trace;
         let columns = [
             "cuDevice",
@@ -348,9 +380,14 @@ impl NsysReader {
             "l2CacheSize",
             "clockRate",
         ];
+        let ordinal = |row: &SqlRow| match row.integer(1).filter(|_| !ordinals.is_empty()) {
+            Some(gpu) => ordinals.get(&gpu).copied(),
+            None => row.number(0).or(row.number(1)).or(Some(0)),
+        };
         let is_there = self.tables.rows("TARGET_INFO_GPU", &columns, |row| {
+            let Some(ordinal) = ordinal(row) else { return };
             trace.devices.push(TraceDevice {
-                ordinal: row.number(0).or(row.number(1)).unwrap_or(0),
+                ordinal,
                 name: row.text(2).unwrap_or_default().to_owned(),
                 compute: (row.number(3).unwrap_or(0), row.number(4).unwrap_or(0)),
                 multiprocessors: row.number(5).unwrap_or(0),
@@ -388,6 +425,11 @@ impl NsysReader {
             (
                 "is a database of rocprofv3 (rocpd) without kernels",
                 "trace them with `rocprofv3 --kernel-trace`",
+            )
+        } else if has("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")? {
+            (
+                "is a database of nvprof",
+                "record with `nsys profile -t cuda,nvtx`, and export it with `nsys export`",
             )
         } else if has("META_DATA_EXPORT")? || has("StringIds")? {
             (

@@ -189,8 +189,9 @@ impl ProtonReader {
                 "arch" => {
                     let name = json.scalar()?.unwrap_or_default();
                     // The last digit of NVIDIA's architectures is the minor number. AMD's are names.
-                    device.compute = name.parse().map_or((0, 0), |arch: i32| (arch / 10, arch % 10));
-                    device.name = name;
+                    let arch: Option<i32> = name.parse().ok();
+                    device.compute = arch.map_or((0, 0), |arch| (arch / 10, arch % 10));
+                    device.name = if arch.is_some() { format!("sm_{name}") } else { name };
                 }
                 "num_sms" => device.multiprocessors = small(json.integer()?),
                 "clock_rate" => device.clocks_khz.0 = small(json.integer()?),

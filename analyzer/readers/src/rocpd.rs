@@ -34,6 +34,14 @@ struct RocpdEvent {
     category: Option<i64>,
 }
 
+/// A track: since version 4 of the schema, rows name theirs instead of its parts.
+#[derive(Clone, Copy, Debug, Default)]
+struct RocpdTrack {
+    thread: Option<i64>,
+    agent: Option<i64>,
+    stream: Option<u64>,
+}
+
 /// A database while it is read.
 struct RocpdReader<'a> {
     database: &'a OpenDatabase,
@@ -46,7 +54,12 @@ struct RocpdProcess {
     /// The end of its tables' names.
     suffix: String,
     texts: HashMap<i64, Rc<str>>,
+    /// Categories of events, if they are no texts.
+    categories: Option<HashMap<i64, Rc<str>>>,
+    tracks: HashMap<i64, RocpdTrack>,
     events: HashMap<i64, RocpdEvent>,
+    /// Texts of markers, by their event.
+    messages: HashMap<i64, Rc<str>>,
     symbols: HashMap<i64, RocpdSymbol>,
     /// GPUs by the tool's number.
     ordinals: HashMap<i64, i32>,
@@ -101,7 +114,10 @@ impl RocpdReader<'_> {
             place,
             suffix: suffix.to_owned(),
             texts: HashMap::new(),
+            categories: None,
+            tracks: HashMap::new(),
             events: HashMap::new(),
+            messages: HashMap::new(),
             symbols: HashMap::new(),
             ordinals: HashMap::new(),
             calls: HashMap::new(),
@@ -123,9 +139,22 @@ impl RocpdReader<'_> {
                 process.texts.insert(id, text.into());
             }
         })?;
-        self.rows("event", &suffix, &["id", "stack_id", "category_id"], |row| {
+        let mut categories = HashMap::new();
+        let is_there = self.rows("info_category", &suffix, &["id", "name"], |row| {
+            if let Some((id, name)) = row.integer(0).zip(row.text(1)) {
+                categories.insert(id, name.into());
+            }
+        })?;
+        process.categories = is_there.then_some(categories);
+        self.rows("track", &suffix, &["id", "tid", "agent_id", "stream_id"], |row| {
+            let [thread, agent] = [1, 2].map(|column| row.integer(column));
+            let track = RocpdTrack { thread, agent, stream: row.number(3) };
+            process.tracks.extend(row.integer(0).map(|id| (id, track)));
+        })?;
+        self.rows("event", &suffix, &["id", "stack_id", "category_id", "extdata"], |row| {
             let event = RocpdEvent { stack: row.number(1), category: row.integer(2) };
             process.events.extend(row.integer(0).map(|id| (id, event)));
+            process.messages.extend(row.integer(0).zip(message(row.text(3)).map(Into::into)));
         })?;
         let columns = ["id", "display_name", "kernel_name", "arch_vgpr_count"];
         self.rows("info_kernel_symbol", &suffix, &columns, |row| {
@@ -164,9 +193,10 @@ impl RocpdReader<'_> {
     fn regions(&mut self, process: &mut RocpdProcess) -> ReadResult<()> {
         let suffix = process.suffix.clone();
         let mut trace = std::mem::take(&mut self.trace);
-        let columns = ["start", "end", "tid", "name_id", "event_id", "extdata"];
+        let columns = ["start", "end", "tid", "name_id", "event_id", "track_id"];
         let result = self.rows("region", &suffix, &columns, |row| {
             let [begin, end, thread] = [0, 1, 2].map(|column| row.integer(column));
+            let thread = thread.or(process.track(row.integer(5)).thread);
             let (Some(begin_ns), Some(end_ns), Some(thread)) = (begin, end, thread) else {
                 trace.losses.add(LossKind::Source, "regions without begin, end or thread", None);
                 return;
@@ -174,8 +204,12 @@ impl RocpdReader<'_> {
             let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) };
             let name = process.text(row.integer(3));
             let event = row.integer(4).and_then(|id| process.events.get(&id)).copied().unwrap_or_default();
-            if process.text(event.category).starts_with("MARKER") {
-                let name = message(row.text(5)).map_or(name, Into::into);
+            if process.category(event.category).starts_with("MARKER") {
+                let message = row.integer(4).and_then(|id| process.messages.get(&id));
+                if message.is_none() {
+                    trace.losses.add(LossKind::Source, "markers without a text", Some(&name));
+                }
+                let name = message.cloned().unwrap_or(name);
                 let op = TraceOp::for_call(call, OpKind::Region, name);
                 trace.ops.push(TraceOp { process: process.place, ..op });
                 return;
@@ -211,17 +245,15 @@ impl RocpdReader<'_> {
             "grid_size_x",
             "grid_size_y",
             "grid_size_z",
+            "track_id",
         ];
         let result = self.rows("kernel_dispatch", &suffix, &columns, |row| {
             let time_ns = row.integer(0).zip(row.integer(1)).filter(|(begin, end)| begin <= end);
             if time_ns.is_none() {
                 trace.losses.add(LossKind::Source, "kernels without begin or end", None);
             }
-            let sizes = |first: usize| {
-                let sizes = [0, 1, 2].map(|axis| row.number::<u32>(first + axis).filter(|size| *size > 0));
-                Some([sizes[0]?, sizes[1]?, sizes[2]?])
-            };
-            let block = sizes(6);
+            let lane = process.track(row.integer(12));
+            let block = row.extent(6);
             // The tool counts the work-items of all blocks.
             let blocks = |([x, y, z], [width, height, depth]): ([u32; 3], [u32; 3])| {
                 [x.div_ceil(width), y.div_ceil(height), z.div_ceil(depth)]
@@ -232,10 +264,10 @@ impl RocpdReader<'_> {
             trace.kernels.push(TraceKernel {
                 process: process.place,
                 name: symbol.map_or_else(|| "(unknown kernel)".into(), |symbol| Rc::clone(&symbol.name)),
-                device: process.ordinal(row.integer(2)).unwrap_or(-1),
-                stream: row.number(3).unwrap_or(0),
+                device: process.ordinal(row.integer(2).or(lane.agent)).unwrap_or(-1),
+                stream: row.number(3).or(lane.stream).unwrap_or(0),
                 time_ns,
-                grid: sizes(9).zip(block).map(blocks),
+                grid: row.extent(9).zip(block).map(blocks),
                 block,
                 registers: symbol.and_then(|symbol| symbol.registers),
                 correlation: stack,
@@ -250,7 +282,7 @@ impl RocpdReader<'_> {
     fn copies(&mut self, process: &RocpdProcess) -> ReadResult<()> {
         let mut trace = std::mem::take(&mut self.trace);
         let columns =
-            ["start", "end", "dst_agent_id", "src_agent_id", "stream_id", "size", "event_id", "name_id"];
+            ["start", "end", "dst_agent_id", "src_agent_id", "stream_id", "size", "event_id", "track_id"];
         let result = self.rows("memory_copy", &process.suffix, &columns, |row| {
             let time = row.integer(0).zip(row.integer(1)).filter(|(begin, end)| begin <= end);
             let Some((begin_ns, end_ns)) = time else {
@@ -263,7 +295,7 @@ impl RocpdReader<'_> {
                 process: process.place,
                 kind: ActivityKind::Copy,
                 device: to.or(from),
-                stream: row.number(4),
+                stream: row.number(4).or(process.track(row.integer(7)).stream),
                 begin_ns,
                 end_ns: Some(end_ns),
                 bytes: row.number(5),
@@ -345,6 +377,15 @@ impl RocpdReader<'_> {
 impl RocpdProcess {
     fn text(&self, id: Option<i64>) -> Rc<str> {
         id.and_then(|id| self.texts.get(&id)).cloned().unwrap_or_default()
+    }
+
+    fn category(&self, id: Option<i64>) -> Rc<str> {
+        let named = self.categories.as_ref().unwrap_or(&self.texts);
+        id.and_then(|id| named.get(&id)).cloned().unwrap_or_default()
+    }
+
+    fn track(&self, id: Option<i64>) -> RocpdTrack {
+        id.and_then(|id| self.tracks.get(&id)).copied().unwrap_or_default()
     }
 
     fn stack(&self, event: Option<i64>) -> Option<u64> {

@@ -2,12 +2,14 @@
 -- Launches that do the same work, by capture: their calls, the size of one, and their time, per step or whole.
 WITH unit AS (
   -- Divisors, as in the comparison.
-  SELECT
-    l.capture,
-    CAST(CASE '$per' WHEN 'step' THEN greatest(count(DISTINCT o.program_step), 1) ELSE 1 END AS DOUBLE) AS unit
-  FROM every.launch l
-  LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
-  GROUP BY l.capture
+  SELECT capture, CAST(CASE '$per' WHEN 'step' THEN greatest(sum(steps), 1) ELSE 1 END AS DOUBLE) AS unit
+  FROM (
+    SELECT l.capture, l.run_id, count(DISTINCT o.program_step) AS steps
+    FROM every.launch l
+    LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
+    GROUP BY l.capture, l.run_id
+  )
+  GROUP BY capture
 )
 SELECT
   a.capture, a.level, a.key, a.class,

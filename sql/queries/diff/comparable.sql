@@ -26,7 +26,8 @@ WITH kind AS (
     (20, 'launches', 'caution', 'different launches, or more of the same work: --per launch compares one'),
     (21, 'kernels of code in all captures', 'caution', 'different code compares by name, with its instructions aggregated'),
     (22, 'shapes of tensors in all captures', 'caution', 'tensors of different shapes compare by allocation site'),
-    (23, 'launches that repeat another', 'caution', 'the variation of launches is unknown: $spread of each is assumed (--spread)')
+    (23, 'launches that repeat another', 'caution', 'the variation of launches is unknown: $spread of each is assumed (--spread)'),
+    (24, 'ranks', '$if_steps', 'captures of different numbers of ranks compare per step of a rank')
   )
 ), fact AS (
   SELECT
@@ -56,6 +57,7 @@ WITH kind AS (
       WHEN 21 THEN CAST(k.shared_kernels AS VARCHAR) || ' of ' || CAST(k.kernels AS VARCHAR)
       WHEN 22 THEN CAST(k.shared_shapes AS VARCHAR) || ' of ' || CAST(k.shapes AS VARCHAR)
       WHEN 23 THEN CAST(k.repeated AS VARCHAR) || ' of ' || CAST(k.launches AS VARCHAR)
+      WHEN 24 THEN CAST(k.ranks AS VARCHAR)
     END, '-') AS value,
     -- Incomplete data differs, even if both captures have the same value.
     f.position = 21 AND k.shared_kernels < k.kernels

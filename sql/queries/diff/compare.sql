@@ -24,24 +24,28 @@ WITH spread AS (
     CASE WHEN coalesce(sum(freedom), 0.0) >= 4 THEN 0.0 ELSE $spread END AS assumed
   FROM spread
 ), unit AS (
-  -- Divisors of sums: captures of different lengths compare per step or launch.
+  -- Divisors of sums: captures of different lengths compare per step of a rank, or per launch.
   SELECT
-    l.capture,
+    capture,
     CAST(
       CASE '$per'
-        WHEN 'step' THEN greatest(count(DISTINCT o.program_step), 1)
-        WHEN 'launch' THEN greatest(count(*), 1)
+        WHEN 'step' THEN greatest(sum(steps), 1)
+        WHEN 'launch' THEN greatest(sum(launches), 1)
         ELSE 1
       END AS DOUBLE
     ) AS unit
-  FROM every.launch l
-  LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
-  GROUP BY l.capture
+  FROM (
+    SELECT l.capture, l.run_id, count(DISTINCT o.program_step) AS steps, count(*) AS launches
+    FROM every.launch l
+    LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
+    GROUP BY l.capture, l.run_id
+  )
+  GROUP BY capture
 ), step_value AS (
-  SELECT capture, key, program_step, sum(value) AS value
+  SELECT capture, key, run_id, program_step, sum(value) AS value
   FROM $table
   WHERE program_step IS NOT NULL
-  GROUP BY capture, key, program_step
+  GROUP BY capture, key, run_id, program_step
 ), step_spread AS (
   -- Variance of the mean of three or more steps, from their spread. A step without the row has none of it. The last factor
   -- widens it to Student's t of so few steps.

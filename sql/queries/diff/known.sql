@@ -63,7 +63,7 @@ WITH capture AS (
   GROUP BY s.capture
 ), launch AS (
   SELECT
-    l.capture, count(*) AS launches, count(DISTINCT h.program_step) AS steps,
+    l.capture, count(*) AS launches, count(DISTINCT h.program_step) AS steps, count(DISTINCT l.run_id) AS ranks,
     count(DISTINCT l.function_id) AS kernels,
     count(DISTINCT CASE WHEN f.captures = $captures THEN l.function_id END) AS shared_kernels
   FROM every.launch l
@@ -120,7 +120,7 @@ SELECT
     WHEN k.launches > 0 THEN 'estimated from samples'
     ELSE 'none'
   END AS timing,
-  coalesce(l.launches, 0) AS launches, coalesce(l.steps, 0) AS steps, l.kernels, l.shared_kernels,
+  coalesce(l.launches, 0) AS launches, coalesce(l.steps, 0) AS steps, coalesce(l.ranks, 0) AS ranks, l.kernels, l.shared_kernels,
   coalesce(e.repeated, 0) AS repeated, h.shapes, h.shared_shapes
 FROM capture c
 LEFT JOIN program p ON p.capture = c.capture

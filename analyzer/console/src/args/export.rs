@@ -76,7 +76,7 @@ pub enum ExportForm {
         ("stallmap export tenprof train.stallmap blame/ --sql", "their queries"),
     ]))]
     Tenprof(FolderExport),
-    /// Flame graphs: folded stacks, one call path per line with its samples, on standard output
+    /// Flame graphs: folded stacks, one call path per line with its samples, in a file or on standard output
     Folded(FoldedExport),
 }
 
@@ -111,13 +111,16 @@ pub struct FolderExport {
 /// `stallmap export folded`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap export folded train.stallmap > train.folded", "for speedscope, inferno, flamegraph.pl"),
+    ("stallmap export folded train.stallmap -o train.folded", "for speedscope, inferno, flamegraph.pl"),
     ("stallmap export folded train.stallmap --sql", "its query"),
 ]))]
 pub struct FoldedExport {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: PathBuf,
+    pub capture: CaptureLocation,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Print the query instead of running it
     #[arg(long)]
     pub sql: bool,

@@ -93,6 +93,16 @@ pub(super) fn is_estimated(facts: &[CaptureFact]) -> bool {
     timing.flat_map(|fact| [&fact.base_value, &fact.value]).any(|value| value.starts_with("estimated"))
 }
 
+/// The numbers of ranks of the captures, as words: one number if it is that of all. None if all have one process.
+pub(super) fn ranks(facts: &[CaptureFact]) -> Option<String> {
+    let facts = || facts.iter().filter(|fact| fact.name == "ranks");
+    let others = facts().map(|fact| fact.value.as_str());
+    let mut numbers: Vec<&str> = facts().take(1).map(|fact| fact.base_value.as_str()).chain(others).collect();
+    numbers.dedup();
+    let is_job = numbers.iter().any(|number| !matches!(*number, "0" | "1"));
+    is_job.then(|| format!("{} ranks", numbers.join(" and ")))
+}
+
 /// The names of the facts that differ.
 pub(super) fn differences(facts: &[CaptureFact]) -> Vec<&str> {
     let mut names: Vec<&str> =

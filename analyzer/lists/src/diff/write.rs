@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::draw::{self, DiffDrawing, DiffUnit};
-use super::fact::CaptureFact;
+use super::fact::{self, CaptureFact};
 use super::found::ComparisonResult;
 use super::gate::JudgedCondition;
 use super::query::DiffMeasure;
@@ -121,13 +121,21 @@ fn text(out: &mut dyn Write, subject: &ComparisonSubject<'_>, answers: &[Section
     written(out.flush())
 }
 
+/// The divisor of values, and the ranks that they are of.
+pub(super) fn per(divisor: DiffDivisor, facts: &[CaptureFact]) -> String {
+    let (unit, aggregate) = match divisor {
+        DiffDivisor::Step => (" a step", "mean"),
+        DiffDivisor::Launch => (" a launch", "mean"),
+        DiffDivisor::Auto | DiffDivisor::Total => ("", "sum"),
+    };
+    let ranks = fact::ranks(facts).map(|ranks| format!(", {aggregate} of {ranks}"));
+    format!("{unit}{}", ranks.unwrap_or_default())
+}
+
 fn heading(subject: &ComparisonSubject<'_>, answer: &SectionAnswer) -> String {
     let title = answer.section.title();
-    let per = match subject.per {
-        DiffDivisor::Step => ", a step",
-        DiffDivisor::Launch => ", a launch on average",
-        DiffDivisor::Auto | DiffDivisor::Total => "",
-    };
+    let per = per(subject.per, subject.facts);
+    let per = if per.starts_with(' ') { format!(",{per}") } else { per };
     match answer.section.name {
         "comparable" => title.to_owned(),
         "totals" => format!("{title}{per}"),

@@ -1,6 +1,6 @@
 //! Files of other tools: recognized by their content, unpacked, and bounded.
 
-mod archive;
+pub(crate) mod archive;
 mod lines;
 mod magic;
 mod utf16;
@@ -26,6 +26,11 @@ const MAX_PACKINGS: usize = 3;
 /// The first bytes of a report of Nsight Compute.
 pub const REPORT: &[u8] = b"NVR\0";
 
+/// The first bytes of an Arrow file.
+pub(crate) const ARROW: &[u8] = b"ARROW1";
+/// The first bytes of a report of Nsight Systems.
+const SYSTEMS_REPORT: &[u8] = b"NVIDIA Tegra Profiler Report";
+
 /// Content of a file, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileForm {
@@ -43,6 +48,10 @@ pub enum FileForm {
     Space,
     /// A report of Nsight Compute.
     Report,
+    /// An archive of Arrow files.
+    ArrowTables,
+    /// A report of Nsight Systems, as it records it.
+    SystemsReport,
     /// A folder of Parquet files.
     Folder,
     /// Text that is not JSON.
@@ -73,7 +82,12 @@ impl ImportInput {
             return Ok(Self { path: path.to_owned(), hash, bytes, form: FileForm::Folder });
         }
         let bytes = io::copy(&mut File::open(path).map_err(wrong)?, &mut hasher).map_err(wrong)?;
-        let form = form(path, &head(&mut unpacked(path)?).map_err(wrong)?)?;
+        let is_table = archive::has_tables(path).map_err(wrong)?;
+        let form = if is_table {
+            FileForm::ArrowTables
+        } else {
+            form(path, &head(&mut unpacked(path)?).map_err(wrong)?)?
+        };
         Ok(Self { path: path.to_owned(), hash: hasher.finalize().to_hex().to_string(), bytes, form })
     }
 
@@ -195,6 +209,9 @@ fn known_form(head: &[u8]) -> Option<FileForm> {
     if head.starts_with(REPORT) {
         return Some(FileForm::Report);
     }
+    if head.starts_with(SYSTEMS_REPORT) {
+        return Some(FileForm::SystemsReport);
+    }
     let first = head.get(..16).unwrap_or(head);
     match head {
         [0x80, 2..=5, ..] => Some(FileForm::Pickle),
@@ -286,10 +303,8 @@ mod tests {
         assert_eq!(form(b"\n\xa9\xc2\x0b\x12\x0e/host:metadata\""), Some(FileForm::Space));
         assert_eq!(form(b"\n\x40\x08\x07\x12\x0d/device:GPU:0"), Some(FileForm::Space));
         assert_eq!(form(b"\n\"ID\",\"Process ID\""), Some(FileForm::Text));
-        assert_eq!(
-            (form(b""), form(b"NVIDIA Tegra Profiler Report"), form(b"\x7fELF\x02")),
-            (None, None, None)
-        );
+        assert_eq!(form(b"NVIDIA Tegra Profiler Report 2026@1"), Some(FileForm::SystemsReport));
+        assert_eq!((form(b""), form(b"\x7fELF\x02")), (None, None));
     }
 
     #[test]

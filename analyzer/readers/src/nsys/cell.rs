@@ -31,6 +31,12 @@ impl SqlRow {
         self.integer(column).and_then(|value| T::try_from(value).ok())
     }
 
+    /// Three sizes in columns that follow each other. None with one that is no size.
+    pub(crate) fn extent(&self, first: usize) -> Option<[u32; 3]> {
+        let size = |axis: usize| self.number::<u32>(first + axis).filter(|size| *size > 0);
+        Some([size(0)?, size(1)?, size(2)?])
+    }
+
     /// A number, integers too.
     pub(crate) fn real(&self, column: usize) -> Option<f64> {
         match self.0.get(column) {

@@ -1,16 +1,20 @@
-//! A folder with one Parquet file per table, in the bounds of captures.
+//! A folder with one file of Parquet or Arrow per table. Parquet is read in the bounds of captures.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
+use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::{ReadError, ReadResult};
+use crate::formats::input::ARROW;
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::{FileReader, StreamReader};
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 use stallmap_schema::capture::pages;
 use stallmap_schema::capture::source::EntryBytes;
@@ -21,33 +25,39 @@ use super::cell::{SqlCell, SqlRow, latest};
 
 /// Most bytes of a table's file, which is held in memory.
 const MAX_FILE_BYTES: u64 = 8 << 30;
-/// The ending of tables.
-const ENDING: &str = "parquet";
+/// The endings of tables.
+const ENDINGS: [&str; 2] = ["parquet", "arrow"];
+
+/// Batches of a table.
+type BatchReader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 /// A folder of tables.
 #[derive(Debug)]
-pub(super) struct TableFolder {
+pub(crate) struct TableFolder {
     path: PathBuf,
 }
 
 impl TableFolder {
     /// The folder of a path.
-    pub(super) fn open(path: &Path) -> Self {
+    pub(crate) fn open(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 
     /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    pub(super) fn rows(
+    pub(crate) fn rows(
         &self,
         base: &str,
         columns: &[&str],
         mut visit: impl FnMut(&SqlRow),
     ) -> ReadResult<bool> {
-        let Some(table) = latest(self.tables()?.into_iter(), base) else { return Ok(false) };
-        let path = self.path.join(format!("{table}.{ENDING}"));
-        let wrong = |cause: String| failure(&path, &cause);
-        let bytes = EntryBytes::from(read(&path)?);
-        let mut reader = decoded(|| open(&bytes, columns)).map_err(wrong)?;
+        let tables = self.tables()?;
+        let table = latest(tables.keys().cloned(), base);
+        let Some(path) = table.and_then(|table| tables.get(&table)) else { return Ok(false) };
+        let wrong = |cause: String| failure(path, &cause);
+        let bytes = read(path)?;
+        let is_parquet = path.extension().is_some_and(|ending| ending == ENDINGS[0]);
+        let mut reader =
+            decoded(|| if is_parquet { parquet(bytes, columns) } else { arrow(bytes) }).map_err(wrong)?;
         let mut left = MAX_ROWS;
         while let Some(batch) = decoded(|| reader.next().transpose()).map_err(wrong)? {
             let cells = decoded(|| cells(&batch, columns)).map_err(wrong)?;
@@ -61,18 +71,18 @@ impl TableFolder {
         Ok(true)
     }
 
-    /// The names of the tables.
-    fn tables(&self) -> ReadResult<Vec<String>> {
+    /// The files of the tables, by name.
+    fn tables(&self) -> ReadResult<BTreeMap<String, PathBuf>> {
         let wrong = |error| ReadError::io(error, format!("read `{}`", self.path.display()));
-        let mut names = Vec::new();
+        let mut tables = BTreeMap::new();
         for entry in fs::read_dir(&self.path).map_err(wrong)? {
             let path = entry.map_err(wrong)?.path();
-            let is_table = path.extension().is_some_and(|ending| ending == ENDING);
-            names.extend(
-                path.file_stem().filter(|_| is_table).and_then(|name| name.to_str()).map(str::to_owned),
-            );
+            let is_table =
+                path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
+            let name = path.file_stem().filter(|_| is_table).and_then(|name| name.to_str());
+            tables.extend(name.map(|name| (name.to_owned(), path.clone())));
         }
-        Ok(names)
+        Ok(tables)
     }
 }
 
@@ -89,23 +99,35 @@ fn read(path: &Path) -> ReadResult<Bytes> {
 }
 
 /// A reader of some columns whose pages are in bounds.
-fn open(bytes: &EntryBytes, columns: &[&str]) -> Result<ParquetRecordBatchReader, ParquetError> {
+fn parquet(bytes: Bytes, columns: &[&str]) -> Result<BatchReader, ArrowError> {
+    let bytes = EntryBytes::from(bytes);
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone())?;
     let known = builder.schema().fields().iter().enumerate();
     let wanted = known.filter(|(_, field)| columns.contains(&field.name().as_str()));
     let mask = ProjectionMask::roots(builder.parquet_schema(), wanted.map(|(index, _)| index));
-    pages::check(bytes, builder.metadata(), |leaf| mask.leaf_included(leaf))
+    pages::check(&bytes, builder.metadata(), |leaf| mask.leaf_included(leaf))
         .map_err(ParquetError::General)?;
-    builder.with_projection(mask).build()
+    Ok(Box::new(builder.with_projection(mask).build()?))
+}
+
+fn arrow(bytes: Bytes) -> Result<BatchReader, ArrowError> {
+    // Other files are streams.
+    let is_file = bytes.starts_with(ARROW);
+    let bytes = Cursor::new(bytes);
+    Ok(if is_file {
+        Box::new(FileReader::try_new(bytes, None)?)
+    } else {
+        Box::new(StreamReader::try_new(bytes, None)?)
+    })
 }
 
 /// Columns of a batch by names, as integers and texts. None for those that it lacks.
-fn cells(batch: &RecordBatch, columns: &[&str]) -> Result<Vec<Option<ArrayRef>>, arrow::error::ArrowError> {
+fn cells(batch: &RecordBatch, columns: &[&str]) -> Result<Vec<Option<ArrayRef>>, ArrowError> {
     let column = |name: &&str| batch.column_by_name(name).map(plain).transpose().map(Option::flatten);
     columns.iter().map(column).collect()
 }
 
-fn plain(array: &ArrayRef) -> Result<Option<ArrayRef>, arrow::error::ArrowError> {
+fn plain(array: &ArrayRef) -> Result<Option<ArrayRef>, ArrowError> {
     let wanted = match array.data_type() {
         kind if kind.is_integer() => DataType::Int64,
         DataType::Timestamp(..) | DataType::Duration(_) | DataType::Boolean => DataType::Int64,
@@ -128,11 +150,11 @@ fn cell(array: Option<&ArrayRef>, row: usize) -> SqlCell {
 fn decoded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match contained(read) {
         Ok(result) => result.map_err(|cause| cause.to_string()),
-        Err(_) => Err("its Parquet file is malformed".to_owned()),
+        Err(_) => Err("it is malformed".to_owned()),
     }
 }
 
 fn failure(path: &Path, cause: &str) -> ReadError {
-    ReadError::message(format!("`{}` cannot be read as Parquet: {cause}", path.display()))
+    ReadError::message(format!("`{}` cannot be read as a table: {cause}", path.display()))
         .hint("export it again with `nsys export -t parquetdir`".to_owned())
 }

@@ -50,7 +50,9 @@ pub(super) fn trace(reading: ProtonReader) -> ReadResult<TraceModel> {
         let numbers = scopes.for_kernel(place);
         let is_inner = scopes.is_inside(place);
         if node.launches().is_some() || (!is_inner && !numbers.is_empty()) {
-            paths.launch(node, outer, numbers)?;
+            // A frame that was not profiled down to its kernels has their launches.
+            let context = if frame(&node.name).is_some() { paths.enter(node, outer) } else { outer };
+            paths.launch(node, context, numbers)?;
         }
         let is_root = node.parent.is_none() && (&*node.name == "ROOT" || node.name.is_empty());
         let is_scope = is_path || (node.launches().is_none() && numbers.is_empty());
@@ -194,7 +196,7 @@ impl TracePaths {
 fn kernel_of(node: &ScopeNode, outer: ScopeContext) -> TraceKernel {
     TraceKernel {
         process: 0,
-        name: node.name.clone(),
+        name: frame(&node.name).map_or_else(|| node.name.clone(), |frame| frame.function.into()),
         device: node.device.unwrap_or(-1),
         stream: 0,
         time_ns: None,
@@ -214,13 +216,14 @@ fn unit(metric: &str) -> &'static str {
     if metric == "bytes" { "byte" } else { "" }
 }
 
-/// A frame from `file:function@line`. Names of C++ have two colons.
+/// A frame from `file:line@function`, or `file:function@line` as in older profiles. Names of C++ have two colons.
 fn frame(name: &str) -> Option<TraceFrame> {
-    let (place, line) = name.rsplit_once('@')?;
-    let (file, function) = place.rsplit_once(':')?;
+    let (place, last) = name.rsplit_once('@')?;
+    let (file, middle) = place.rsplit_once(':')?;
+    let (line, function) =
+        middle.parse().map(|line| (line, last)).or_else(|_| last.parse().map(|line| (line, middle))).ok()?;
     let is_frame = !file.is_empty() && !file.ends_with(':') && !function.is_empty();
-    let line = line.parse().ok().filter(|_| is_frame)?;
-    Some(TraceFrame { file: file.to_owned(), function: function.to_owned(), line })
+    is_frame.then(|| TraceFrame { file: file.to_owned(), function: function.to_owned(), line })
 }
 
 #[cfg(test)]
@@ -229,11 +232,13 @@ mod tests {
 
     #[test]
     fn names_are_frames() {
-        let parsed = frame("/home/a/test.py:foo@17").unwrap();
-        assert_eq!(
-            (parsed.file.as_str(), parsed.function.as_str(), parsed.line),
-            ("/home/a/test.py", "foo", 17)
-        );
+        for name in ["/home/a/test.py:foo@17", "/home/a/test.py:17@foo"] {
+            let parsed = frame(name).unwrap();
+            assert_eq!(
+                (parsed.file.as_str(), parsed.function.as_str(), parsed.line),
+                ("/home/a/test.py", "foo", 17)
+            );
+        }
         for name in ["aten::conv2d@3", "scope", "a:b", ":f@1", "f.py:@1", "f.py:g@x"] {
             assert_eq!(frame(name), None, "{name}");
         }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use stallmap_schema::word::Phase;
+
 use crate::trace::join::span;
 use crate::trace::model::{RowLink, TraceCall, TraceFrame, TraceKernel, TraceModel};
 use crate::trace::nest::{ThreadSpan, enclosing, parents};
@@ -75,8 +77,45 @@ impl FrameFunctions {
             let inner = inner.get();
             kernel.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers)));
         }
+        for (kernel, inner) in self.backward_launches(trace) {
+            let stack = stacks.place(inner, || self.path(inner, &callers));
+            if let Some(kernel) = trace.kernels.get_mut(kernel) {
+                kernel.stack = Some(stack);
+            }
+        }
         trace.stacks = stacks.in_order();
         trace.frames = self.frames;
+    }
+
+    /// Launches of autograd's own threads whose op has no forward op, such as the collectives of a bucket of gradients,
+    /// each with the call that waits for the backward pass meanwhile.
+    fn backward_launches(&self, trace: &TraceModel) -> Vec<(usize, usize)> {
+        let processes: HashMap<u64, usize> =
+            trace.ops.iter().map(|op| (op.call.thread, op.process)).collect();
+        let of_process =
+            |process: usize, call: TraceCall| ThreadSpan { thread: process as u64, ..span(call) };
+        let waits = self.calls.iter().enumerate().filter_map(|(place, (call, frame))| {
+            self.frames.get(frame.get()?).filter(|frame| is_backward(frame))?;
+            let process = processes.get(&call.thread)?;
+            Some((place, of_process(*process, *call)))
+        });
+        let (calls, spans): (Vec<usize>, Vec<ThreadSpan>) = waits.unzip();
+        let op = |place: usize| trace.ops.get(place);
+        let is_known =
+            |place: usize| op(place).is_some_and(|op| op.stack.get().is_some() || op.forward().is_some());
+        let is_without = |kernel: &TraceKernel| {
+            let mut outwards = std::iter::successors(kernel.op, |place| op(*place)?.parent.get());
+            let is_backward = kernel.op.and_then(op).is_some_and(|op| op.phase == Phase::Backward);
+            is_backward && kernel.stack.is_none() && !outwards.any(is_known)
+        };
+        let launches = trace.kernels.iter().enumerate().filter(|(_, kernel)| is_without(kernel));
+        let launches = launches.filter_map(|(place, kernel)| {
+            let call = kernel.call?;
+            Some((place, of_process(kernel.process, TraceCall { end_ns: call.begin_ns, ..call })))
+        });
+        let (kernels, points): (Vec<usize>, Vec<ThreadSpan>) = launches.unzip();
+        let found = kernels.into_iter().zip(enclosing(&spans, &points));
+        found.filter_map(|(kernel, wait)| Some((kernel, *calls.get(wait.get()?)?))).collect()
     }
 
     /// The frames from a call outwards.
@@ -112,6 +151,12 @@ impl FrameStacks {
         numbered.sort_unstable();
         numbered.into_iter().map(|(_, path)| path).collect()
     }
+}
+
+/// True for PyTorch's functions that run a backward pass and wait for it.
+fn is_backward(frame: &TraceFrame) -> bool {
+    let is_run = matches!(&*frame.function, "_engine_run_backward" | "backward" | "grad");
+    is_run && frame.file.contains("torch/autograd/")
 }
 
 /// A frame from `file(line): function`. Built-in functions and modules have no line, and are no frames.

@@ -1,12 +1,13 @@
 //! Parts of a trace that a capture keeps: calls and ops of copies, streams, inputs of ops, and what exports make of them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
 
 use super::base::{document, kernel_ns};
 use super::{number, python, rows};
-use crate::command::CommandFolder;
+use crate::command::{CommandFolder, command};
 
 /// A program with a copy and a fill in ops, shapes, one graph launch of three kernels, and a collective.
 const TRACE: &str = r#"
@@ -129,6 +130,7 @@ fn exports_without_samples_have_the_time_of_kernels_and_copies() {
         ("hatchet", "h.hatchet"),
         ("perfetto", "t.pftrace"),
         ("firefox", "f.json"),
+        ("folded", "x.folded"),
     ] {
         place.run(&["export", format, "x.stallmap", "-o", file]).expect_ok();
     }
@@ -139,12 +141,8 @@ fn exports_without_samples_have_the_time_of_kernels_and_copies() {
     let threads = firefox["threads"].as_array().unwrap().iter();
     let weights = threads.flat_map(|thread| thread["samples"]["weight"].as_array().unwrap());
     assert_eq!(weights.filter_map(Value::as_u64).sum::<u64>(), total);
-    let folded = place.run(&["export", "folded", "x.stallmap"]);
-    let weights = folded
-        .expect_ok()
-        .stdout
-        .lines()
-        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap());
+    let folded = fs::read_to_string(place.path("x.folded")).unwrap();
+    let weights = folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap());
     assert_eq!(weights.sum::<u64>(), total);
     place.run(&["import", "h.hatchet", "-o", "h.stallmap"]).expect_ok();
     let times = "SELECT CAST(sum(time_ns) AS BIGINT) AS n FROM launch_time WHERE source = 'import'";
@@ -229,7 +227,7 @@ base.commit()
         "{}",
         ran.stderr
     );
-    // A copy is work that a capture can hold.
+    // A copy is work that a capture can hold. The first releases name no process, and a program counts the GPUs that it sees.
     python(
         &place,
         r#"
@@ -238,9 +236,34 @@ base = sqlite3.connect("g.sqlite")
 base.executescript("""
 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind);
 INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (9500, 9600, 0, 7, 22, 281475815571456, 64, 1);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, mangledName, clusterX, clusterY, clusterZ);
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (970, 990, 0, 7, 21, 1, 2, 1, 1);
+INSERT INTO StringIds VALUES (1, '_Z1kv');
+CREATE TABLE TARGET_INFO_GPU (id, name);
+INSERT INTO TARGET_INFO_GPU VALUES (0, 'hidden'), (3, 'H100');
+CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId, cudaId);
+INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (3, 0);
 """)
 base.commit()
 "#,
     );
-    place.run(&["import", "g.sqlite", "-o", "x.stallmap"]).expect_ok();
+    // A report as it is recorded is exported by the tool that is installed, or says why not.
+    place.file("r.nsys-rep", "NVIDIA Tegra Profiler Report 2026@1\r\n\u{1}");
+    fs::create_dir(place.path("bin")).unwrap();
+    let tool = place.file("bin/nsys", "#!/bin/sh\ncp g.sqlite \"$5\"\n");
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let import = |capture: &str| {
+        let path = format!("bin:{}", std::env::var("PATH").unwrap_or_default());
+        let arguments = ["import", "r.nsys-rep", "-o", capture];
+        command(&place.path(".")).env("PATH", path).args(arguments).output().unwrap()
+    };
+    let ran = import("x.stallmap");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    place.file("bin/nsys", "#!/bin/sh\necho 'the report is newer' >&2\nexit 1\n");
+    let text = String::from_utf8_lossy(&import("y.stallmap").stderr).into_owned();
+    assert!(text.contains("`nsys export` fails: the report is newer"), "{text}");
+    let sql = "SELECT d.name AS c1, count(*) AS c2, max(l.cluster_x) AS c3, max(t.call_ns) AS c4 FROM launch l \
+         JOIN device d ON d.run_id = l.run_id AND d.device_id = l.device_id \
+         JOIN launch_timeline t ON t.kernel_id = l.kernel_id GROUP BY d.name";
+    assert_eq!(texts(&place, "x.stallmap", sql), ["H100 2 2 50"]);
 }

@@ -1,4 +1,4 @@
-//! Raw pages of Nsight Compute: units and numbers as it prints them.
+//! Pages of Nsight Compute: units and numbers as it prints them.
 
 use super::number;
 use crate::command::CommandFolder;
@@ -11,7 +11,8 @@ fn counters_lose_the_scale_of_their_units() {
         \"gpu__time_duration.sum\",\"sm__throughput.avg.pct_of_peak_sustained_elapsed\",\"odd\"\n\
         \"\",\"\",\"\",\"\",\"\",\"\",\"\",\"Kbyte\",\"us\",\"%\",\"Mwatt\"\n\
         \"0\",\"7\",\"k(float*)\",\"7\",\"(256, 1, 1)\",\"(64, 1, 1)\",\"0\",\"1,234.5\",\"12.5\",\"33.25\",\"1\"\n\
-        \"1\",\"7\",\"k(float*)\",\"7\",\"(256, 1, 1)\",\"(64, 1, 1)\",\"0\",\"1,000\",\"10\",\"n/a\",\"1\"\n";
+        \"1\",\"7\",\"k(float*)\",\"7\",\"(256, 1, 1)\",\"(64, 1, 1)\",\"0\",\"1,000\",\"10\",\"n/a\",\"1\"\n\
+        the end of the program\n==PROF== Disconnected from process 7\n";
     place.file("page.csv", page);
     place.run(&["import", "page.csv", "-o", "x.stallmap"]).expect_ok();
     place.run(&["check", "x.stallmap"]).expect_ok();
@@ -21,6 +22,30 @@ fn counters_lose_the_scale_of_their_units() {
     assert_eq!(number(&place, "x.stallmap", time), 22_500);
     let lost = "SELECT lost_count AS n FROM loss WHERE reason = 'metrics with an unknown scaled unit' AND detail = 'Mwatt'";
     assert_eq!(number(&place, "x.stallmap", lost), 2);
+    let lost = "SELECT lost_count AS n FROM loss WHERE reason = 'lines that are not of the page'";
+    assert_eq!(number(&place, "x.stallmap", lost), 2);
+    assert_eq!(number(&place, "x.stallmap", "SELECT count(*) AS n FROM launch"), 2);
+    // The page of details, which is printed by default: a line for each metric, and for each rule.
+    let head = "\"ID\",\"Process ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\"Device\",\"Section Name\",\
+        \"Metric Name\",\"Metric Unit\",\"Metric Value\",\"Rule Name\"\n";
+    let line = |id: u32, name: &str, unit: &str, value: &str| {
+        format!(
+            "\"{id}\",\"7\",\"k(float*)\",\"(256, 1, 1)\",\"(64, 1, 1)\",\"0\",\"S\",\"{name}\",\"{unit}\",\"{value}\",\"\"\n"
+        )
+    };
+    let lines = [
+        line(0, "Duration", "us", "12.5"),
+        line(0, "dram__bytes_read.sum", "Kbyte", "1,234.5"),
+        line(0, "", "", ""),
+        line(1, "Duration", "us", "10"),
+        line(1, "dram__bytes_read.sum", "Kbyte", "1,000"),
+    ];
+    place.file("details.csv", format!("{head}{}", lines.concat()));
+    place.run(&["import", "details.csv", "-o", "d.stallmap"]).expect_ok();
+    assert_eq!(
+        (number(&place, "d.stallmap", bytes), number(&place, "d.stallmap", time)),
+        (2_234_500, 22_500)
+    );
     let pages = page.lines().filter(|line| !line.starts_with("\"\"")).collect::<Vec<_>>().join("\n");
     place.file("no_units.csv", pages);
     place.run(&["import", "no_units.csv", "-o", "y.stallmap"]).expect_error(5);

@@ -24,7 +24,7 @@ tree = node("ROOT", {"count": 0, "time (ns)": 0, "bytes": 0}, [
         kernel("k<int>", 500, 1),
         node("__proton_launch_metadata", None, [kernel("aux", 4064, 2)]),
     ]),
-    node("train.py:step@7", None, [node("model.py:forward@3", None, [kernel("gemm", 90000, 7, vector=[1, 2])])]),
+    node("train.py:step@7", None, [node("model.py:3@forward", None, [kernel("gemm", 90000, 7, vector=[1, 2])])]),
     {"frame": {"name": "untyped"}, "metrics": {"time (ns)": 5}, "children": [], "odd": 1},
 ])
 profile = [tree, {"CUDA": {"0": {"arch": "90", "bus_width": 6144, "clock_rate": 1980000, "memory_clock_rate": 2619000, "num_sms": 132}}}]

@@ -120,6 +120,17 @@ fn exposed_and_hidden_time_of_collectives_is_that_of_the_spans() {
     let devices = "SELECT CAST(sum(hidden_collective_ns) AS BIGINT) AS n FROM device_time";
     let all: i64 = found.values().map(|own| own["hidden"].as_i64().unwrap()).sum();
     assert_eq!(rows(&place, "job.stallmap", devices)[0]["n"].as_i64(), Some(all));
+    // Values of a job are means of its ranks.
+    place.run(&["import", "rank3.json", "-o", "one.stallmap"]).expect_ok();
+    let ran = place.run(&["diff", "one.stallmap", "job.stallmap"]);
+    assert!(ran.expect_ok().stdout.contains(" a step, mean of 1 and 8 ranks"), "{}", ran.stdout);
+    let ran = place.run(&["diff", "one.stallmap", "job.stallmap", "--by", "kernels", "--json"]);
+    let answer: Value = serde_json::from_str(&ran.expect_ok().stdout).unwrap();
+    let mut rows =
+        answer["sections"].as_array().unwrap().iter().flat_map(|part| part["rows"].as_array().unwrap());
+    let time = rows.find(|row| row["what"] == "time").unwrap();
+    let ratio = time["ratio"].as_f64().unwrap();
+    assert!((0.9..1.1).contains(&ratio), "{time}");
     place.run(&["top", "collectives", "job.stallmap"]).check("top_collectives");
     place.run(&["report", "job.stallmap", "--section", "ranks"]).check("report_ranks");
 }

@@ -89,12 +89,23 @@ fn ops_have_their_step_and_modules_and_calls_have_their_own_stack() {
         event("python_function", "custom.py(9): launch", 1003, 20),
         event("python_function", "nn.Module: Net_0", 1090, 180),
         event("python_function", "nn.Module: Linear_1", 1195, 70),
+        event("python_function", "torch/autograd/graph.py(829): _engine_run_backward", 1300, 80),
     ]);
+    // A bucket of gradients: a collective that autograd's own thread launches.
+    let bucket = [
+        event("cpu_op", "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 1310, 60),
+        event("user_annotation", "nccl:all_reduce", 1315, 20),
+        event("cuda_runtime", "cudaLaunchKernelExC", 1320, 5).replace("{}", r#"{"correlation":50}"#),
+    ];
+    events.extend(bucket.map(|event| event.replace(r#""tid":30"#, r#""tid":31"#)));
+    let kernel = event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1330, 9);
+    let arguments = r#"{"correlation":50,"device":0,"stream":9,"grid":[2,1,1],"block":[64,1,1]}"#;
+    events.push(kernel.replace("{}", arguments).replace(r#""pid":30,"tid":30"#, r#""pid":0,"tid":9"#));
     let messages = import(&place, document(&events), "x.stallmap");
     let steps = "SELECT name, step FROM op WHERE kind = 'torch' ORDER BY begin_ns";
     let found: Vec<_> =
         rows(&place, "x.stallmap", steps).iter().map(|row| row["step"].as_u64().unwrap()).collect();
-    assert_eq!(found, [0, 1, 1]);
+    assert_eq!(found, [0, 1, 1, 1]);
     let steps = "SELECT found_by, program_phase, program_step FROM launch_phase ORDER BY kernel_id";
     let found: Vec<_> = rows(&place, "x.stallmap", steps)
         .iter()
@@ -102,20 +113,24 @@ fn ops_have_their_step_and_modules_and_calls_have_their_own_stack() {
             (row["found_by"] == "range", row["program_phase"] == "steady", row["program_step"].as_u64())
         })
         .collect();
-    assert_eq!(found, [(true, true, Some(0)), (true, true, Some(1)), (true, true, Some(1))]);
+    // The collective is launched behind the last step.
+    assert_eq!(
+        found,
+        [(true, true, Some(0)), (true, true, Some(1)), (true, true, Some(1)), (true, false, None)]
+    );
     assert!(!messages.contains("optimizer steps"), "{messages}");
     let modules = "SELECT coalesce(module_path, '-') AS path FROM launch_context ORDER BY kernel_id";
     let found: Vec<_> = rows(&place, "x.stallmap", modules)
         .iter()
         .map(|row| row["path"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(found, ["-", "Net_0", "Net_0.Linear_1"]);
+    assert_eq!(found, ["-", "Net_0", "Net_0.Linear_1", "-"]);
     let lines = "SELECT l.line FROM launch_context l ORDER BY l.kernel_id";
     let found: Vec<_> = rows(&place, "x.stallmap", lines)
         .iter()
         .map(|row| row["line"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(found, ["custom.py:9 launch", "train.py:3 step", "train.py:3 step"]);
+    assert_eq!(found, ["custom.py:9 launch", "train.py:3 step", "train.py:3 step", "train.py:3 step"]);
     let tree = place.run(&["tree", "x.stallmap", "--by", "op"]).stdout;
     assert_eq!((tree.matches("ProfilerStep").count(), tree.contains('#')), (1, false), "{tree}");
 }

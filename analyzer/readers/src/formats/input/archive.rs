@@ -8,7 +8,7 @@ use crate::error::{ReadError, ReadResult};
 use flate2::read::DeflateDecoder;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::{bounded, read_start};
+use super::{ARROW, bounded, read_start};
 
 /// Bytes of a block of a tar archive.
 pub(super) const TAR_BLOCK_BYTES: usize = 512;
@@ -61,22 +61,66 @@ pub(super) fn is_tar(block: &[u8]) -> bool {
     block.get(257..262) == Some(b"ustar")
 }
 
+/// True for a tar archive whose first file is one of Arrow.
+pub(super) fn has_tables(path: &Path) -> io::Result<bool> {
+    let mut first = [0; TAR_BLOCK_BYTES + ARROW.len()];
+    read_start(&mut File::open(path)?, &mut first)?;
+    Ok(is_tar(&first) && first.ends_with(ARROW))
+}
+
 /// The only file of a tar archive.
 pub(super) fn tar(path: &Path, mut reader: impl Read + 'static) -> ReadResult<Box<dyn Read>> {
     let wrong = |error: io::Error| ReadError::io(error, format!("read `{}`", path.display()));
     for _ in 0..MAX_ENTRIES {
-        let Some((is_file, bytes)) = tar_entry(&mut reader).map_err(wrong)? else { break };
-        if is_file {
-            return Ok(Box::new(OnlyFile { reader, left: bytes, padding: padding(bytes) }));
+        let Some(entry) = tar_entry(&mut reader).map_err(wrong)? else { break };
+        if entry.is_file {
+            return Ok(Box::new(OnlyFile { reader, left: entry.bytes, padding: padding(entry.bytes) }));
         }
-        let skipped = bytes + padding(bytes);
-        io::copy(&mut reader.by_ref().take(skipped), &mut io::sink()).map_err(wrong)?;
+        entry.skip(&mut reader).map_err(wrong)?;
     }
     Err(not_one(path, "tar", 0))
 }
 
-/// Kind and size of the next entry. None at the end.
-fn tar_entry(reader: &mut impl Read) -> io::Result<Option<(bool, u64)>> {
+/// Visits the files of a tar archive: the name, and the content, of which any part may be read. Returns their number.
+pub(crate) fn tar_files(
+    reader: &mut impl Read,
+    mut visit: impl FnMut(&str, &mut dyn Read) -> io::Result<()>,
+) -> io::Result<usize> {
+    let mut count = 0;
+    while count < MAX_ENTRIES {
+        let Some(entry) = tar_entry(reader)? else { break };
+        if !entry.is_file {
+            entry.skip(reader)?;
+            continue;
+        }
+        let mut content = reader.take(entry.bytes);
+        visit(&entry.name, &mut content)?;
+        let left = content.limit();
+        if io::copy(&mut reader.take(left), &mut io::sink())? < left {
+            return Err(ends_early());
+        }
+        io::copy(&mut reader.take(padding(entry.bytes)), &mut io::sink())?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The head of an entry.
+struct TarEntry {
+    name: String,
+    is_file: bool,
+    bytes: u64,
+}
+
+impl TarEntry {
+    /// Skips its content.
+    fn skip(&self, reader: &mut impl Read) -> io::Result<()> {
+        io::copy(&mut reader.take(self.bytes + padding(self.bytes)), &mut io::sink()).map(drop)
+    }
+}
+
+/// The next entry. None at the end.
+fn tar_entry(reader: &mut impl Read) -> io::Result<Option<TarEntry>> {
     let mut block = [0; TAR_BLOCK_BYTES];
     if read_start(reader, &mut block)? < TAR_BLOCK_BYTES || !is_tar(&block) {
         return Ok(None);
@@ -86,7 +130,9 @@ fn tar_entry(reader: &mut impl Read) -> io::Result<Option<(bool, u64)>> {
         sum.saturating_mul(8).saturating_add(u64::from(digit.saturating_sub(b'0')))
     });
     let is_hidden = block.starts_with(b"._") || block.starts_with(b"./._");
-    Ok(Some((matches!(block[156], b'0' | 0) && !is_hidden, bytes)))
+    let name = block[..100].split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name).into_owned();
+    Ok(Some(TarEntry { name, is_file: matches!(block[156], b'0' | 0) && !is_hidden, bytes }))
 }
 
 /// Bytes behind a content up to the next block.
@@ -107,22 +153,22 @@ impl<R: Read> Read for OnlyFile<R> {
         if self.left > 0 {
             let count = self.reader.by_ref().take(self.left).read(buffer)?;
             self.left -= count as u64;
-            return if count == 0 && !buffer.is_empty() {
-                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends in its file"))
-            } else {
-                Ok(count)
-            };
+            return if count == 0 && !buffer.is_empty() { Err(ends_early()) } else { Ok(count) };
         }
         io::copy(&mut self.reader.by_ref().take(std::mem::take(&mut self.padding)), &mut io::sink())?;
-        while let Some((is_file, bytes)) = tar_entry(&mut self.reader)? {
-            if is_file {
+        while let Some(entry) = tar_entry(&mut self.reader)? {
+            if entry.is_file {
                 let message = "it is an archive of several files: unpack it, and import the recording in it";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
-            io::copy(&mut self.reader.by_ref().take(bytes + padding(bytes)), &mut io::sink())?;
+            entry.skip(&mut self.reader)?;
         }
         Ok(0)
     }
+}
+
+fn ends_early() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends in its file")
 }
 
 fn not_one(path: &Path, kind: &str, files: usize) -> ReadError {
