@@ -11,6 +11,8 @@ use stallmap_schema::word::{ActivityKind, Instrument, LossKind};
 use crate::loss::LossTotals;
 use crate::runs::RunState;
 
+mod bodies;
+
 /// Turns the records of a run into rows of `gpu_activity`, whose launches are the run's own. Launches get the streams of
 /// their kernels.
 pub(crate) fn settle(run: &mut RunState, losses: &mut LossTotals) {
@@ -28,7 +30,8 @@ pub(crate) fn settle(run: &mut RunState, losses: &mut LossTotals) {
     let names: BTreeMap<u64, String> = names.into_iter().map(|name| (name.name_id, name.name)).collect();
     let mut streams: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut ran_on: BTreeMap<KernelId, u32> = BTreeMap::new();
-    let launches = LaunchCalls::from_run(run).assign(&records, &names);
+    let mut launches = LaunchCalls::from_run(run).assign(&records, &names);
+    bodies::assign(run, &records, &mut launches);
     for ((activity_id, record), kernel_id) in (0..).zip(records).zip(launches) {
         let next = u32::try_from(streams.len()).unwrap_or(u32::MAX);
         let stream_id = record
