@@ -299,7 +299,7 @@ fn the_programs_own_profilers_have_the_interface_to_themselves() {
         reasons.dedup_by_key(|(reason, _)| reason.clone());
         Some((recording.stdout(), reasons))
     };
-    let expected = "failed to subscribe with error 35\nNone\nNone\n2\n";
+    let expected = "failed to subscribe with error 35\nNone\nNone\nFOLDER 1\n2\n";
     let failed = Some("RuntimeError: failed to subscribe with error 39".to_owned());
     let failed = ("the program's own profiler could not start".to_owned(), failed);
     let proton = Some("triton.profiler".to_owned());
