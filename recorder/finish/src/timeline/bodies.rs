@@ -1,9 +1,9 @@
 //! Launches of kernels in the bodies of conditional graph nodes.
 //!
 //! CUPTI's records of them have the number of their node and none of the call. Launches of an executable graph run one
-//! after the other, so the times of the graph's other kernels, and of the calls, tell which launch a record belongs to.
+//! after the other, so the times of the graph's other kernels, and of the calls, show which launch a record belongs to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_schema::capture::recording::RawActivity;
 use stallmap_schema::id::KernelId;
@@ -14,20 +14,28 @@ use crate::runs::RunState;
 /// The number of the call that no call has.
 const NO_CALL: u64 = 0;
 
-/// Gives the records of bodies the launches that they belong to, by the record's index.
-pub(super) fn assign(run: &RunState, records: &[RawActivity], launches: &mut [Option<KernelId>]) {
+/// Gives the records of bodies the launches that they belong to, by the record's index. Returns the launches of these nodes,
+/// which may not have run.
+pub(super) fn assign(
+    run: &RunState,
+    records: &[RawActivity],
+    launches: &mut [Option<KernelId>],
+) -> BTreeSet<KernelId> {
     let is_body = |record: &RawActivity| {
         record.kind == ActivityKind::Kernel
             && record.correlation_id == NO_CALL
             && record.graph_node_id.is_some()
     };
     if !records.iter().any(is_body) {
-        return;
+        return BTreeSet::new();
     }
     let graphs = RunGraphs::from_run(run, records, launches);
+    let mut bodies = BTreeSet::new();
     for (record, launch) in records.iter().zip(launches).filter(|(record, _)| is_body(record)) {
         *launch = graphs.launch_of(record);
+        bodies.extend(record.graph_node_id.and_then(|number| graphs.nodes.get(&number).copied()));
     }
+    bodies.into_iter().flat_map(|(graph, node)| graphs.launches_of(graph, node)).collect()
 }
 
 /// The launches of each executable graph.
@@ -86,6 +94,11 @@ impl RunGraphs {
         let numbers = run.rows.graph_node_numbers.iter();
         let nodes = numbers.map(|row| (row.graph_node_id, (row.graph_id, row.graph_node))).collect();
         Self { launches, nodes }
+    }
+
+    fn launches_of(&self, graph: u64, node: u32) -> impl Iterator<Item = KernelId> {
+        let launches = self.launches.get(&graph).into_iter().flatten();
+        launches.filter_map(move |launch| launch.kernels.get(&node).copied())
     }
 
     /// The launch of a record: the first one whose later nodes had not begun, or, of a node with none behind it, the last

@@ -186,6 +186,7 @@ fn bodies_of_conditional_nodes_belong_to_the_launch_that_runs_then() {
             put(segment, [node(100, 70, 20), node(200, 70, 50)]);
             put(segment, at.iter().map(|&begin_ns| node(0, 71, begin_ns)));
         });
+        assert_eq!(lost(&capture, "times of the launch are missing"), 0, "a body need not run");
         let own = capture.rows::<LaunchRun>().into_iter().filter(|row| row.run_id.0 == 3);
         let own: Vec<_> = own.map(|row| Some(row.kernel_id)).collect();
         let rows = capture.rows::<GpuActivity>().into_iter();
