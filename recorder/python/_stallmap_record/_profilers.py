@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 
-from _stallmap_record._session import SESSION
+from _stallmap_record._session import INSTRUMENT, SESSION
 
 # In the error of a profiler that finds another one.
 _TAKEN = "error 39"
@@ -67,13 +67,18 @@ def _starting(start):
             with _shared_cupti():
                 return start(*values, **named)
         except RuntimeError as error:
-            if _TAKEN not in str(error) or SESSION.library is None:
+            if _TAKEN not in str(error) or not _is_ours():
                 raise
             SESSION.library.lose_source("the program's own profiler could not start", error)
             _is_refused = True
             return None
 
     return give_way_and_start
+
+
+def _is_ours():
+    """True if the recorder keeps other profilers out: in the runs of times and samples it has left."""
+    return SESSION.library is not None and INSTRUMENT not in ("timeline", "pc_samples")
 
 
 @contextlib.contextmanager

@@ -26,12 +26,11 @@ SESSION.poll()
 proton = types.SimpleNamespace(start=start, activate=finalize, deactivate=finalize, finalize=finalize)
 sys.modules["triton.profiler.profile"] = proton
 _profilers.hook_proton()
-for name in ("35", "39"):
+for call in (lambda: proton.start("35"), lambda: proton.start("39"), proton.finalize):
     try:
-        print(proton.start(name))
+        print(call())
     except RuntimeError as error:
         print(error)
-print(proton.finalize())
 jax = types.SimpleNamespace(start_trace=str.upper, start_server=abs)
 sys.modules["jax._src.profiler"] = jax
 _profilers.hook_jax()
