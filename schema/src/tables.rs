@@ -109,7 +109,7 @@ const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
     ),
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
     (activity::GpuActivity::TABLE, &["op_id", "call_begin_ns", "call_end_ns", "call_name", "copy_memory"]),
-    (memory::DeviceAllocation::TABLE, &["op_id", "pystates_hash"]),
+    (memory::DeviceAllocation::TABLE, &["op_id", "pystates_hash", "is_mapped"]),
     (
         memory::Memcpy::TABLE,
         &["row_bytes", "source_pitch", "destination_pitch", "pystates_hash", "native_stack"],

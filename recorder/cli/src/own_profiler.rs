@@ -20,8 +20,14 @@ const IN_CODE: [&str; 2] = ["cuptiSubscribe", "cuptiActivityEnable"];
 /// True if a file that the program's command names, or a module next to it that it imports, uses a profiler.
 pub(crate) fn is_likely(command: &[OsString]) -> bool {
     let mut files: Vec<PathBuf> = command.iter().map(PathBuf::from).collect();
-    let modules = command.windows(2).filter(|two| two[0] == "-m");
-    files.extend(modules.filter_map(|two| Some(module_file(Path::new(""), two[1].to_str()?))));
+    files.extend(command.first().and_then(|name| installed(Path::new(name))));
+    let modules = command.windows(2).filter(|two| two[0] == "-m").filter_map(|two| two[1].to_str());
+    for module in modules {
+        if IN_TEXT.iter().any(|word| module.contains(word)) {
+            return true;
+        }
+        files.push(module_file(Path::new(""), module));
+    }
     let mut seen = BTreeSet::new();
     while let Some(file) = files.pop() {
         let Some(text) = content(&file) else { continue };
@@ -36,6 +42,12 @@ pub(crate) fn is_likely(command: &[OsString]) -> bool {
         }
     }
     false
+}
+
+/// The file of a command that is found by its name, such as `proton`.
+fn installed(name: &Path) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").filter(|_| name.parent() == Some(Path::new("")))?;
+    std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// The text of a file. Bytes that are none are replaced.
@@ -77,6 +89,8 @@ mod tests {
         };
         let names = ["plain.py", "direct.py", "indirect.py", "tool", "kernel", "absent"];
         let all = names.map(found);
+        let module = ["python", "-m", "triton.profiler.proton", "plain.py"].map(Into::into);
+        assert!(is_likely(&module));
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(all, [false, true, true, true, false, false]);
     }

@@ -59,6 +59,7 @@ pub(crate) fn allocations(
                 flags: event.flags,
                 op_id: event.op_id,
                 pystates_hash: event.pystates_hash,
+                is_mapped: event.is_mapped,
             });
         }
     }

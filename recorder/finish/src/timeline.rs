@@ -11,6 +11,8 @@ use stallmap_schema::word::{ActivityKind, Instrument, LossKind};
 use crate::loss::LossTotals;
 use crate::runs::RunState;
 
+mod bodies;
+
 /// Turns the records of a run into rows of `gpu_activity`, whose launches are the run's own. Launches get the streams of
 /// their kernels.
 pub(crate) fn settle(run: &mut RunState, losses: &mut LossTotals) {
@@ -28,7 +30,8 @@ pub(crate) fn settle(run: &mut RunState, losses: &mut LossTotals) {
     let names: BTreeMap<u64, String> = names.into_iter().map(|name| (name.name_id, name.name)).collect();
     let mut streams: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut ran_on: BTreeMap<KernelId, u32> = BTreeMap::new();
-    let launches = LaunchCalls::from_run(run).assign(&records, &names);
+    let mut launches = LaunchCalls::from_run(run).assign(&records, &names);
+    let in_bodies = bodies::assign(run, &records, &mut launches);
     for ((activity_id, record), kernel_id) in (0..).zip(records).zip(launches) {
         let next = u32::try_from(streams.len()).unwrap_or(u32::MAX);
         let stream_id = record
@@ -48,7 +51,8 @@ pub(crate) fn settle(run: &mut RunState, losses: &mut LossTotals) {
     }
     run.activity_count = run.rows.activities.len() as u64;
     let recorded = run.rows.launch_runs.iter().filter(|launch| launch.recorded);
-    let timeless = recorded.filter(|launch| !ran_on.contains_key(&launch.kernel_id)).count();
+    let timeless = recorded.map(|launch| launch.kernel_id);
+    let timeless = timeless.filter(|id| !ran_on.contains_key(id) && !in_bodies.contains(id)).count();
     losses.add(run.run_id(), LossKind::Activity, "times of the launch are missing", timeless as u64);
     let known = u32::try_from(streams.len()).unwrap_or(u32::MAX);
     for launch in &mut run.rows.launch_runs {

@@ -88,6 +88,12 @@ def _inductor_choices():
     _tuning.hook_choices()
 
 
+def _jax_profiler():
+    from _stallmap_record import _profilers
+
+    _profilers.hook_jax()
+
+
 def _jax():
     from _stallmap_record import _jax as jax
 
@@ -105,6 +111,7 @@ _AFTER = {
     "pycuda.driver": _launcher,
     "warp": _launcher,
     "jax._src.compiler": _jax,
+    "jax._src.profiler": _jax_profiler,
     "triton.runtime.jit": _triton,
     "triton.runtime.autotuner": _triton_tuner,
     "torch._inductor.utils": _inductor_metadata,

@@ -17,8 +17,9 @@ CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
 # A pass that measures time hooks regions only: Python would be slower than the GPU that it measures. The one run of
 # `--one-run` has no other pass to take stacks and ops from.
 _CONFIG = json.loads(os.environ.get("STALLMAP_CONFIG") or "{}")
-LIGHT = _CONFIG.get("instrument") in ("timeline", "blocks") or (
-    _CONFIG.get("instrument") == "pc_samples"
+INSTRUMENT = _CONFIG.get("instrument")
+LIGHT = INSTRUMENT in ("timeline", "blocks") or (
+    INSTRUMENT == "pc_samples"
     and _CONFIG.get("sampling") == "continuous"
     and not _CONFIG.get("is_only_run")
 )

@@ -295,6 +295,23 @@ pub const MODULE_LOAD_IDS: [u32; 4] = [18, 19, 20, 21];
 /// Callback numbers of the functions that wait for all work of a context or a stream.
 pub const SYNCHRONIZE_IDS: [u32; 3] = [17, 126, 440];
 
+/// Callback numbers of the functions that map memory: cuMemMap and cuMemSetAccess.
+pub const MAP_IDS: [u32; 2] = [551, 553];
+
+/// Callback numbers of the functions that may copy from a CUDA array, each with its form for per-thread default streams.
+pub mod array_copy_id {
+    /// cuMemcpyAtoD (destination, array, offset, bytes).
+    pub const LINEAR: [u32; 2] = [284, 401];
+    /// cuMemcpy2D, cuMemcpy2DUnaligned and cuMemcpy2DAsync (CUDA_MEMCPY2D, the last one's stream).
+    pub const ROWS: [u32; 6] = [287, 405, 288, 406, ASYNC[0], ASYNC[1]];
+    /// cuMemcpy3D and cuMemcpy3DAsync (CUDA_MEMCPY3D, the last one's stream).
+    pub const LAYERS: [u32; 4] = [290, 407, ASYNC[2], ASYNC[3]];
+    /// Functions with a stream.
+    pub const ASYNC: [u32; 4] = [289, 424, 291, 425];
+    /// Every one.
+    pub const ALL: [&[u32]; 3] = [&LINEAR, &ROWS, &LAYERS];
+}
+
 /// Callback numbers of the functions that make and change graphs, the same in the sanitizer API and in CUPTI.
 pub mod graph_id {
     /// (executable graph, graph, ...): cuGraphInstantiate in all its forms.

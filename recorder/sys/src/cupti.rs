@@ -26,8 +26,6 @@ crate::functions! {
         subscribe: cuptiSubscribe(*mut DriverHandle, CuptiCallback, *mut c_void) -> CuptiCode;
         /// (subscriber)
         unsubscribe: cuptiUnsubscribe(DriverHandle) -> CuptiCode;
-        /// (): CUPTI leaves the process
-        finalize: cuptiFinalize() -> CuptiCode;
         /// (enable, subscriber, domain, callback id)
         enable_callback: cuptiEnableCallback(u32, DriverHandle, c_int, u32) -> CuptiCode;
         /// (context, device)

@@ -177,6 +177,8 @@ crate::tables! {
         op_id: Option<OpId>,
         /// As in `device_allocation`.
         pystates_hash: Option<PystatesHash>,
+        /// As in `device_allocation`.
+        is_mapped: Option<bool>,
     }
     /// The address range of a function's code in the process: turns the absolute pc of an access into (function, pc).
     CodeRange "code_range" key [] sort [] {

@@ -32,6 +32,9 @@ crate::tables! {
         op_id: Option<OpId> => "op"."op_id",
         /// The Python stack of that op, or of the allocation. Null where no Python stack is known.
         pystates_hash: Option<PystatesHash>,
+        /// True if the program mapped its pages itself, as expandable segments do: they may have other addresses too.
+        /// Null if the source does not say.
+        is_mapped: Option<bool>,
     }
     /// Bytes that the program asked for in an allocation of the framework, where the source has them next to those that
     /// the allocator gave.

@@ -55,9 +55,10 @@ SELECT
   u.kernel_id, u.function_id, u.pc, u.source_line, u.call_path, u.kind, u.target, u.storage_id, u.tensor_id, u.allocation_id,
   u.object, u.type, u.element, u.byte_offset, u.born_at, u.byte_count, u.request_count, u.address, u.block, u.warp, u.lane_mask,
   u.line, u.op,
-  -- Pages mapped by hand may have a second address, by which they were written.
+  -- Pages that the program maps may have a second address, by which they were written. Older captures do not say which are
+  -- mapped: those of whole pages may be.
   coalesce(i.is_listed AND l.graph_id IS NULL AND x.run_id IS NULL AND o.is_whole AND o.has_every_row AND e.partial_count = b.partial_count
-    AND (u.allocation_id IS NULL OR k.is_alone AND (a.address % 2097152 <> 0 OR a.size_bytes % 2097152 <> 0)), false)
+    AND (u.allocation_id IS NULL OR k.is_alone AND NOT coalesce(a.is_mapped, a.address % 2097152 = 0 AND a.size_bytes % 2097152 = 0)), false)
 FROM fault_context u
 JOIN launch l ON l.kernel_id = u.kernel_id
 JOIN launch_observed o ON o.kernel_id = u.kernel_id

@@ -1,6 +1,6 @@
 -- One end of a copy that reaches past the end of the memory in which it begins.
 --
--- Memory mapped by hand, in pages of 2 MiB, goes on in the next mapping: its copies are not judged, nor are those in three dimensions.
+-- Memory that the program maps, in older captures all in pages of 2 MiB, goes on in the next mapping: its copies are not judged, nor are those in three dimensions.
 CREATE VIEW wide_copy (
   run_id,
   -- Ordinal of the first launch after it.
@@ -48,7 +48,7 @@ WITH copy_span AS (
   SELECT
     run_id, 'outside any tensor', allocation_id, CAST(address AS BIGINT), CAST(address + size_bytes AS BIGINT), alloc_ns, free_ns
   FROM device_allocation
-  WHERE (address + size_bytes) % 2097152 <> 0
+  WHERE NOT coalesce(is_mapped, (address + size_bytes) % 2097152 = 0)
 ), held AS (
   SELECT
     c.run_id, c.ordinal, c.begin_ns, c.copy_end, c.address, c.bytes, c.line, c.op,

@@ -111,6 +111,7 @@ fn allocations(trace: &TraceModel, clock: &MemoryClock) -> impl Iterator<Item = 
             flags: 0,
             op_id: None,
             pystates_hash: None,
+            is_mapped: None,
         }
     })
 }

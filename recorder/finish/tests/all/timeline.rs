@@ -165,6 +165,43 @@ fn nodes_of_a_graph_launch_are_told_apart_by_their_numbers() {
 }
 
 #[test]
+fn bodies_of_conditional_nodes_belong_to_the_launch_that_runs_then() {
+    let times = |first: u32, body: u32, at: &[i64]| {
+        let capture = with_timeline(|segment| {
+            for (ordinal, graph_launch, node, begin_ns) in
+                [(0, 0, 0, 1), (1, 0, 1, 1), (2, 1, 0, 2), (3, 1, 1, 2)]
+            {
+                let (graph_id, graph_launch) = (Some(0), Some(graph_launch));
+                put(segment, [Launch { graph_id, graph_launch, graph_node: Some(node), ..launch(ordinal) }]);
+                let correlation_id = Some(if ordinal < 2 { 100 } else { 200 });
+                put(segment, [LaunchRun { correlation_id, recorded: true, begin_ns, ..launch_run(ordinal) }]);
+            }
+            let number =
+                |graph_node_id, graph_node| GraphNodeNumber { graph_node_id, graph_id: 0, graph_node };
+            put(segment, [number(70, first), number(71, body)]);
+            let node = |correlation, number, begin_ns| RawActivity {
+                graph_node_id: Some(number),
+                ..kernel(correlation, begin_ns)
+            };
+            put(segment, [node(100, 70, 20), node(200, 70, 50)]);
+            put(segment, at.iter().map(|&begin_ns| node(0, 71, begin_ns)));
+        });
+        assert_eq!(lost(&capture, "times of the launch are missing"), 0, "a body need not run");
+        let own = capture.rows::<LaunchRun>().into_iter().filter(|row| row.run_id.0 == 3);
+        let own: Vec<_> = own.map(|row| Some(row.kernel_id)).collect();
+        let rows = capture.rows::<GpuActivity>().into_iter();
+        let bodies = rows.filter(|row| row.correlation_id == Some(0));
+        bodies.map(|row| own.iter().position(|own| *own == row.kernel_id)).collect::<Vec<_>>()
+    };
+    // Behind a kernel of its launch.
+    assert_eq!(times(0, 1, &[25, 35, 55]), [Some(1), Some(1), Some(3)]);
+    // Before one: the second launch's runs when the first one's has.
+    assert_eq!(times(1, 0, &[5, 10, 30]), [Some(0), Some(0), Some(2)]);
+    // Before any call.
+    assert_eq!(times(0, 1, &[0]), [None]);
+}
+
+#[test]
 fn a_node_without_a_number_is_known_by_a_name_that_is_left_once() {
     let times = |numbered: u32| {
         let capture = with_timeline(|segment| {

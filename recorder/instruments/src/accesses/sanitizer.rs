@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use stallmap_config::Config;
 use stallmap_schema::id::AllocationId;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{DriverHandle, SYNCHRONIZE_IDS, launch_id, node_type};
+use stallmap_sys::cuda::{DriverHandle, MAP_IDS, SYNCHRONIZE_IDS, array_copy_id, launch_id, node_type};
 use stallmap_sys::locate;
 use stallmap_sys::sanitizer::{
     ContextData, GraphNodeData, LaunchData, Sanitizer, domain, graphs as graph_event, launch as launch_event,
@@ -32,6 +32,7 @@ use stallmap_session::guard::guard;
 use stallmap_session::session;
 use turn::LaunchTurn;
 
+mod arrays;
 mod bundle;
 mod graph;
 mod launch;
@@ -129,7 +130,9 @@ pub fn attach() -> Result<(), String> {
     }
     let launches =
         [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
-    for id in launches.into_iter().chain(graphs::CALLBACKS).chain(SYNCHRONIZE_IDS) {
+    let copies = array_copy_id::ALL.concat();
+    let others = graphs::CALLBACKS.into_iter().chain(SYNCHRONIZE_IDS).chain(MAP_IDS).chain(copies);
+    for id in launches.into_iter().chain(others) {
         // SAFETY: as above. Without these callbacks parameters and nodes are missing, and that is counted at each launch.
         unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };
     }

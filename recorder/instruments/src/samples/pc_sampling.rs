@@ -182,9 +182,6 @@ pub fn shut_down() {
     }
 }
 
-/// Profilers that come with a CUPTI of their own: the driver takes it where no other one is in the process.
-const WITH_OWN_CUPTI: [&str; 1] = ["triton.profiler"];
-
 /// Leaves CUPTI to the program's own profiler: it has one subscriber. Launches from now on are not seen.
 pub fn give_way(profiler: &str) {
     let Some(instrument) = INSTRUMENT.get() else { return };
@@ -197,11 +194,7 @@ pub fn give_way(profiler: &str) {
         timeline::give_way();
     }
     // SAFETY: the subscription was not given up before. A callback that is running on another thread uses nothing of it.
-    let mut code = unsafe { (instrument.api.unsubscribe)(DriverHandle::of_key(subscriber)) };
-    if WITH_OWN_CUPTI.contains(&profiler) {
-        // SAFETY: nothing is sampled or measured any more, and all records were flushed.
-        code = unsafe { (instrument.api.finalize)() };
-    }
+    let code = unsafe { (instrument.api.unsubscribe)(DriverHandle::of_key(subscriber)) };
     let detail = if code == 0 { profiler.to_owned() } else { format!("{profiler}, CUPTI error {code}") };
     say(&format!("`{profiler}` profiles the program itself: this run records no launch from now on"));
     session::lose(LossKind::Source, GAVE_WAY, 1, Some(detail));

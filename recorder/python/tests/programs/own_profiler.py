@@ -1,5 +1,6 @@
-"""Profilers of the program itself: Proton, which raises where another profiler is, and PyTorch's."""
+"""Profilers of the program itself: Proton, which raises where another profiler is, JAX's and PyTorch's."""
 
+import os
 import sys
 import types
 
@@ -11,6 +12,8 @@ from _stallmap_record._session import SESSION
 
 def start(name):
     """Stands for Proton, without rights and on a GPU that is taken."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        assert ("TRITON_CUPTI_LIB_PATH" in os.environ) == ("libcupti.so" in maps.read()), "a CUPTI is shared"
     raise RuntimeError(f"failed to subscribe with error {name}")
 
 
@@ -23,12 +26,15 @@ SESSION.poll()
 proton = types.SimpleNamespace(start=start, activate=finalize, deactivate=finalize, finalize=finalize)
 sys.modules["triton.profiler.profile"] = proton
 _profilers.hook_proton()
-for name in ("35", "39"):
+for call in (lambda: proton.start("35"), lambda: proton.start("39"), proton.finalize):
     try:
-        print(proton.start(name))
+        print(call())
     except RuntimeError as error:
         print(error)
-print(proton.finalize())
+jax = types.SimpleNamespace(start_trace=str.upper, start_server=abs)
+sys.modules["jax._src.profiler"] = jax
+_profilers.hook_jax()
+print(jax.start_trace("folder"), jax.start_server(-1))
 prepared = []
 profiler = sys.modules["torch.autograd.profiler"]
 profiler._prepare_profiler = lambda config, activities: prepared.append(activities)

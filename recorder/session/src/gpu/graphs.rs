@@ -310,13 +310,17 @@ impl ProcessGraphs {
     /// The kernel nodes of a graph.
     fn read(&self, graph: DriverHandle) -> Vec<ExecNode> {
         let mut found = Vec::new();
-        self.read_into(graph, 0, &mut found);
+        self.read_into(graph, 0, &mut 0, &mut found);
         found
     }
 
-    fn read_into(&self, graph: DriverHandle, depth: u32, found: &mut Vec<ExecNode>) {
+    /// Adds the kernel nodes of a graph. `place` is that of its first node, then of the next graph's.
+    fn read_into(&self, graph: DriverHandle, depth: u32, place: &mut u32, found: &mut Vec<ExecNode>) {
         let Some(driver) = driver() else { return };
-        for node in nodes(graph) {
+        let nodes = nodes(graph);
+        let first = *place;
+        *place = place.saturating_add(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
+        for (own, node) in (first..).zip(nodes) {
             let mut kind = -1;
             // SAFETY: the node's graph lives while the call that names it runs. The output outlives the call.
             if unsafe { (driver.node_type)(node, &raw mut kind) } != 0 || found.len() >= MAX_NODES {
@@ -325,19 +329,20 @@ impl ProcessGraphs {
             match kind {
                 node_type::KERNEL => {
                     let captured = self.lock().captured(node.key());
-                    found.extend(
-                        kernel(node).map(|kernel| kernel.into_node(node.key(), found.len(), captured)),
-                    );
+                    found.extend(kernel(node).map(|kernel| ExecNode {
+                        nested_place: (depth > 0).then_some(own),
+                        ..kernel.into_node(node.key(), found.len(), captured)
+                    }));
                 }
                 node_type::GRAPH if depth < MAX_DEPTH => {
                     if let Some(child) = child(node) {
-                        self.read_into(child, depth + 1, found);
+                        self.read_into(child, depth + 1, place, found);
                     }
                 }
                 node_type::CONDITIONAL if depth < MAX_DEPTH => {
                     let bodies = self.lock().bodies(node.key());
                     for body in bodies {
-                        self.read_into(DriverHandle::of_key(body), depth + 1, found);
+                        self.read_into(DriverHandle::of_key(body), depth + 1, place, found);
                     }
                 }
                 _ => {}

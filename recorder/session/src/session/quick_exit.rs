@@ -4,12 +4,15 @@
 //! launches that are read late, and rows of the last moments. The first two functions are found by the loaded objects in
 //! tables of addresses, where functions of this file take their place. A thread that waits from the start then writes
 //! everything: a signal's handler, which may have interrupted any lock's owner, may call them.
+//!
+//! `exit` is replaced the same way: glibc before 2.41 runs the handlers of threads that call it at once side by side, and frees
+//! a block of them while another thread is in one. A program alone has too few handlers for that. So the first thread ends it.
 #![expect(unsafe_code, reason = "tables of the dynamic linker, futexes")]
 #![expect(clippy::cast_possible_truncation, reason = "addresses of a 64-bit process")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use goblin::elf64::dynamic::{DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, DT_STRTAB, DT_SYMTAB, Dyn};
@@ -64,6 +67,24 @@ pub(super) fn watch() {
     }
 }
 
+/// `exit`, which one thread of a process does. Further ones wait, as they do in newer glibc.
+extern "C" fn end_once(status: c_int) -> ! {
+    /// The process and the thread that ends it.
+    static ENDING: AtomicU64 = AtomicU64::new(0);
+    // SAFETY: a question without arguments.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) }.cast_unsigned();
+    let own = (u64::from(std::process::id()) << 32) | thread;
+    let known = ENDING.load(Ordering::Acquire);
+    let is_first = (known >> 32) != (own >> 32)
+        && ENDING.compare_exchange(known, own, Ordering::AcqRel, Ordering::Acquire).is_ok();
+    // A handler may call `exit` again. It may also wait for a thread that does.
+    if !is_first && known != own {
+        std::thread::sleep(MAX_WAIT);
+    }
+    // SAFETY: ends the process. The table of this library is left as it is.
+    unsafe { libc::exit(status) }
+}
+
 extern "C" fn before_end(_: *mut c_void) {
     write_all();
 }
@@ -111,7 +132,7 @@ fn wake() {
     unsafe { libc::syscall(libc::SYS_futex, STATE.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
-/// Puts [`end`] in the tables of one loaded object.
+/// Puts [`end`] and [`end_once`] in the tables of one loaded object.
 unsafe extern "C" fn place(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
     // SAFETY: the linker describes an object that is loaded, and stays so during the call.
     unsafe {
@@ -182,17 +203,20 @@ impl<'a> LoadedObject<'a> {
                     let symbol = &*self.symbols.add((entry.r_info >> 32) as usize);
                     CStr::from_ptr(self.names.add(symbol.st_name as usize))
                 };
-                if [c"_exit", c"_Exit"].contains(&name) {
-                    // SAFETY: the entry holds the address of a function of this type.
-                    unsafe { self.put(self.base + entry.r_offset as usize) };
-                }
+                let function = match name.to_bytes() {
+                    b"_exit" | b"_Exit" => end,
+                    b"exit" => end_once,
+                    _ => continue,
+                };
+                // SAFETY: the entry holds the address of a function of this type.
+                unsafe { self.put(self.base + entry.r_offset as usize, function) };
             }
         }
     }
 
     /// # Safety
-    /// At the address lies the table's entry of `_exit`.
-    unsafe fn put(&self, address: usize) {
+    /// At the address lies the table's entry of a function like the new one.
+    unsafe fn put(&self, address: usize, function: extern "C" fn(c_int) -> !) {
         // SAFETY: a question without arguments in memory.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.cast_unsigned() as usize;
         let page_of = |address: usize| address / page_bytes * page_bytes;
@@ -210,7 +234,7 @@ impl<'a> LoadedObject<'a> {
         if allow(libc::PROT_READ | libc::PROT_WRITE) {
             // SAFETY: by this function's contract. Other threads read the old address or the new one.
             unsafe { AtomicUsize::from_ptr(address as *mut usize) }
-                .store(end as *const () as usize, Ordering::Release);
+                .store(function as *const () as usize, Ordering::Release);
             allow(libc::PROT_READ);
         }
     }

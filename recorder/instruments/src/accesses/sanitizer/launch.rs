@@ -10,11 +10,11 @@ use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{FunctionId, KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::{DriverHandle, SYNCHRONIZE_IDS, graph_id, launch_id};
+use stallmap_sys::cuda::{DriverHandle, MAP_IDS, SYNCHRONIZE_IDS, array_copy_id, graph_id, launch_id};
 use stallmap_sys::sanitizer::{LaunchData, SanitizerApiData};
 
 use super::bundle::{GraphStepLaunch, LaunchBeginning, PreparedBundle, stepped};
-use super::{AccessInstrument, SanitizerState, check, own, snapshots};
+use super::{AccessInstrument, SanitizerState, check, memory, own, snapshots};
 use crate::accesses::bundle::refusal::BundleRefusal;
 use crate::accesses::kinds::{self, AccessArguments, LaunchKindKey};
 use crate::accesses::ring::{
@@ -87,6 +87,13 @@ impl AccessInstrument {
                 if data.site != ENTER {
                     self.unpatch_what_is_done();
                     self.record_counts();
+                }
+            }
+            id if MAP_IDS.contains(&id) => memory::set_mapping(data.site == ENTER),
+            id if array_copy_id::ALL.iter().any(|ids| ids.contains(&id)) => {
+                if data.site != ENTER && !has_failed && !data.parameters.is_null() {
+                    // SAFETY: by this function's contract.
+                    unsafe { self.array_copied(id, data.parameters) };
                 }
             }
             id if launch_id::GRAPH.contains(&id) => {

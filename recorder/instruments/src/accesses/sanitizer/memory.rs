@@ -1,5 +1,7 @@
 //! Allocations, memcpy and memset under the sanitizer API.
 
+use std::cell::Cell;
+
 use stallmap_schema::capture::recording::AllocationEvent;
 use stallmap_schema::id::{Address, AllocationId, RunId};
 use stallmap_schema::tables::memory::{Memcpy, Memset};
@@ -10,6 +12,16 @@ use super::{AccessInstrument, SanitizerState};
 use crate::accesses::blocks::{DeviceRange, blocks};
 use crate::accesses::bundle::memory::{AllocatedRange, AllocationKind};
 use stallmap_session::{context, replayed, session, torch};
+
+thread_local! {
+    /// True while a call of the thread maps memory.
+    static IS_MAPPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A call that maps memory begins or ends on this thread: what is allocated meanwhile is mapped by the program.
+pub(super) fn set_mapping(is_mapping: bool) {
+    IS_MAPPING.set(is_mapping);
+}
 
 impl AccessInstrument {
     pub(super) fn allocated(&self, data: &MemoryData, is_host: bool) {
@@ -141,5 +153,6 @@ fn allocation_event(data: &MemoryData, allocation_id: AllocationId, is_free: boo
         flags: data.flags,
         op_id: context.and_then(|context| context.op_id),
         pystates_hash: context.and_then(|context| context.pystates_hash),
+        is_mapped: Some(IS_MAPPING.get()),
     }
 }

@@ -1,7 +1,8 @@
 //! CUPTI's numbers of the nodes of executable graphs.
 //!
 //! An instantiation copies each node, and CUPTI reports each copy with its original during the call. Records of kernels have the
-//! number of the copy.
+//! number of the copy. Those of child graphs and of conditional nodes' bodies have numbers of the whole graph, by their place
+//! in it: measured with CUDA 13.0.
 
 use stallmap_schema::capture::recording::GraphNodeNumber;
 use stallmap_sys::cuda::DriverHandle;
@@ -45,9 +46,12 @@ impl NodeClones {
         else {
             return;
         };
+        // Nodes of the whole graph come behind those of the graphs in it.
+        let whole = copies.last().map(|&(_, number)| number & !u64::from(u32::MAX));
         let copies: std::collections::BTreeMap<usize, u64> = copies.into_iter().collect();
         for node in nodes.iter() {
-            if let Some(&graph_node_id) = copies.get(&node.handle) {
+            let nested = node.nested_place.zip(whole).map(|(place, whole)| whole | u64::from(place));
+            if let Some(graph_node_id) = nested.or_else(|| copies.get(&node.handle).copied()) {
                 session::emit(GraphNodeNumber { graph_node_id, graph_id, graph_node: node.index });
             }
         }

@@ -41,6 +41,7 @@ impl NodeKernel {
         ExecNode {
             handle,
             index: u32::try_from(index).unwrap_or(u32::MAX),
+            nested_place: None,
             function: self.function.key(),
             name: self.name,
             shape: self.shape,

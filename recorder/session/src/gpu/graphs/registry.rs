@@ -25,6 +25,9 @@ pub struct ExecNode {
     pub handle: usize,
     /// Its number among the kernel nodes.
     pub index: u32,
+    /// Its place among all nodes of the executable graph, where it is one of a child graph or of a conditional node's body:
+    /// behind the graph's own nodes, those of each such graph one after the other, before those of the graphs in it.
+    pub nested_place: Option<u32>,
     /// The function's or kernel's handle.
     pub function: usize,
     /// Mangled name. Empty where the driver does not say.
@@ -185,6 +188,7 @@ mod tests {
 
     fn node(handle: usize, index: u32, name: &str, ordinal: Option<u64>) -> ExecNode {
         ExecNode {
+            nested_place: None,
             handle,
             index,
             function: 0,
