@@ -173,13 +173,7 @@ impl DisplayAs for FleetExec {
 }
 
 impl ExecutionPlan for FleetExec {
-    fn name(&self) -> &'static str {
-        "FleetExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
+    stallmap_tables::plan_methods!("FleetExec");
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         Vec::new()
@@ -190,10 +184,6 @@ impl ExecutionPlan for FleetExec {
         _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
     }
 
     fn replace_children(

@@ -21,6 +21,7 @@ mod passes;
 #[cfg(test)]
 mod pause_tests;
 pub mod pauses;
+mod plan_methods;
 mod repeats;
 pub mod rule;
 #[cfg(test)]

@@ -140,9 +140,15 @@ pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> 
         return Err(CommandFailure::message(QUERY, "the statement changes the session")
             .hint("use SELECT, WITH, EXPLAIN, DESCRIBE or SHOW".to_owned()));
     }
+    // The planner takes no limit above an EXPLAIN, which has few rows.
+    let is_explained = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
+    let limit = (!is_explained).then_some(most + 1);
     let frame = session.read(plan).await.map_err(|error| explain_in(error, session, sql))?;
     let schema = std::sync::Arc::clone(frame.schema().inner());
-    let limited = frame.limit(0, Some(most + 1)).map_err(|error| explain(error.into(), Some(session)))?;
+    let limited = match limit {
+        Some(_) => frame.limit(0, limit).map_err(|error| explain(error.into(), Some(session)))?,
+        None => frame,
+    };
     let mut rows = limited.collect().await.map_err(|error| explain(error.into(), Some(session)))?;
     if rows.is_empty() {
         rows.push(arrow::array::RecordBatch::new_empty(schema));

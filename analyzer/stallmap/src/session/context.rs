@@ -15,7 +15,9 @@ use stallmap_tables::functions::constant::LargeConstants;
 use stallmap_tables::functions::first_words::FirstWords;
 use stallmap_tables::functions::hex_text::HexText;
 use stallmap_tables::functions::memory::QueryMemory;
+use stallmap_tables::functions::patterns::BoundedPatterns;
 use stallmap_tables::guard::GuardScans;
+use stallmap_tables::planning::bounds::ending::follow_tasks;
 use stallmap_tables::planning::bounds::rules::{analyzing, optimizing, physical};
 use stallmap_tables::planning::keys::KeysOfJoins;
 use stallmap_tables::planning::pauses::JoinPauses;
@@ -50,6 +52,8 @@ pub(super) fn context(first: &str, resources: &SessionResources) -> Result<Sessi
     rules.insert(0, Arc::new(HexText));
     rules.insert(1, Arc::new(FirstWords));
     let memory = QueryMemory(resources.memory_bytes);
+    rules.push(Arc::new(BoundedPatterns(memory)));
+    follow_tasks();
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_expr_planners(concat::planners(memory))

@@ -2,7 +2,8 @@
 //!
 //! DataFusion reserves memory for rows that operators keep, not for results of functions: `repeat('x', 1000000000)` of
 //! three rows takes gigabytes, whatever `--memory` allows. Here the size of a result is known, or estimated from the
-//! arguments, before it is computed. Where the estimate is large, some rows at a time are computed and counted.
+//! arguments, before it is computed. Where the estimate is large, some rows at a time are computed and counted. So is the
+//! work of functions that compare two arguments: nothing interrupts a call.
 
 use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::compute::kernels::length::length;
@@ -22,6 +23,8 @@ use datafusion::logical_expr::{
 };
 
 use crate::functions::memory::QueryMemory;
+use crate::functions::patterns::{is_short_pattern, pattern_parts};
+use crate::planning::bounds::ending;
 
 /// Most bytes of the results of a batch.
 pub(crate) const MAX_BYTES: u64 = 256 << 20;
@@ -30,8 +33,12 @@ const AT_ONCE_BYTES: u64 = 32 << 20;
 /// Bytes of a number or character.
 const PIECE_BYTES: u64 = 8;
 
-/// Most pairs of bytes that are compared in one call, which nothing interrupts.
+/// Most pairs of bytes or elements that are compared in a row, and about the most in a call.
 const MAX_COMPARISONS: u64 = 1 << 30;
+/// Comparisons of a byte with a character of a pattern.
+const PATTERN_WORK: u64 = 8;
+/// Bytes of text whose search takes as long as to read their row's own pattern.
+const PATTERN_BYTES: u64 = 32 << 10;
 
 /// Bytes of results before which memory is checked.
 const LARGE_BYTES: u64 = 64 << 20;
@@ -41,6 +48,36 @@ const LARGE_CONSTANT_BYTES: u64 = 4 << 10;
 /// The functions whose results grow with a number in the statement. Their size is known.
 const KNOWN: [&str; 8] =
     ["repeat", "lpad", "rpad", "replace", "array_repeat", "array_resize", "range", "generate_series"];
+/// Functions that compare each piece of their first argument with each of the second.
+const COMPARING: [&str; 7] =
+    ["levenshtein", "strpos", "btrim", "ltrim", "rtrim", "array_has_all", "array_has_any"];
+/// Functions whose second argument is a pattern for the first. The operators have the names of [`PatternFunction`].
+///
+/// [`PatternFunction`]: crate::functions::patterns::PatternFunction
+const MATCHING: [&str; 13] = [
+    "regexp_count",
+    "regexp_instr",
+    "regexp_like",
+    "regexp_match",
+    "regexp_replace",
+    "LIKE",
+    "ILIKE",
+    "NOT LIKE",
+    "NOT ILIKE",
+    "~",
+    "~*",
+    "!~",
+    "!~*",
+];
+/// Functions that hold pieces of their arguments apart, and how many times the memory of the arguments that takes.
+const APART: [(&str, u64); 6] = [
+    ("array_distinct", 16),
+    ("array_except", 16),
+    ("array_intersect", 16),
+    ("array_union", 16),
+    ("array_to_string", 8),
+    ("string_to_array", 16),
+];
 /// The functions that repeat one argument for each piece of another, and the arguments.
 const PRODUCTS: [(&str, usize, usize); 2] = [("regexp_replace", 0, 2), ("array_to_string", 0, 1)];
 
@@ -103,6 +140,14 @@ impl ScalarUDFImpl for BoundedFunction {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // A rule would join constants without a bound, or make an operator that has none.
+        let constants = args.iter().filter_map(|arg| arg.as_literal()).map(|value| value.size() as u64);
+        let is_long =
+            constants.fold(0, u64::saturating_add).saturating_mul(args.len() as u64) > AT_ONCE_BYTES;
+        let is_matching = MATCHING.contains(&self.name()) && !args.get(1).is_some_and(is_short_pattern);
+        if is_long || is_matching {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
         // Some become a call of themselves with other arguments.
         Ok(match self.function.inner().simplify(args, info)? {
             ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)) if call.func.name() == self.name() => {
@@ -130,11 +175,14 @@ impl ScalarUDFImpl for BoundedFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if self.name() == "levenshtein" && comparisons(&args.args, args.number_rows)? > MAX_COMPARISONS {
-            return Err(DataFusionError::Execution("`levenshtein` of long texts: shorten them".to_owned()));
-        }
         let are_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if are_constant { 1 } else { args.number_rows };
+        let work = CallWork::of(self.name(), &args.args, rows)?;
+        if work.row > MAX_COMPARISONS {
+            let kind = if self.name().starts_with("array") { "lists" } else { "texts" };
+            let reason = format!("`{}` of long {kind}: shorten them", self.name());
+            return Err(DataFusionError::Execution(reason));
+        }
         let is_known = KNOWN.contains(&self.name());
         let is_of_fixed_size = args.return_type().is_primitive() || *args.return_type() == DataType::Boolean;
         let expected = if is_known {
@@ -152,10 +200,11 @@ impl ScalarUDFImpl for BoundedFunction {
             // An estimate can be of more rows than are computed at once.
             self.memory.check(self.name(), expected.min(MAX_BYTES))?;
         }
-        if is_known || rows <= 1 || expected <= AT_ONCE_BYTES {
+        let pieces = (expected / AT_ONCE_BYTES).max(work.all / MAX_COMPARISONS);
+        if is_known || rows <= 1 || pieces == 0 {
             return self.function.inner().invoke_with_args(args);
         }
-        let pieces = usize::try_from(expected / AT_ONCE_BYTES).unwrap_or(usize::MAX).saturating_add(1);
+        let pieces = usize::try_from(pieces).unwrap_or(usize::MAX).saturating_add(1);
         self.in_pieces(&args, rows.div_ceil(pieces.min(rows)))
     }
 }
@@ -165,6 +214,7 @@ impl BoundedFunction {
     fn in_pieces(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ColumnarValue> {
         let (mut results, mut bytes): (Vec<ArrayRef>, u64) = (Vec::new(), 0);
         for first in (0..args.number_rows).step_by(rows) {
+            ending::check()?;
             let count = rows.min(args.number_rows - first);
             let piece = |value: &ColumnarValue| match value {
                 ColumnarValue::Array(array) => ColumnarValue::Array(array.slice(first, count)),
@@ -198,12 +248,34 @@ impl BoundedFunction {
     }
 }
 
-/// The pairs of bytes that `levenshtein` compares.
-fn comparisons(args: &[ColumnarValue], rows: usize) -> Result<u64> {
-    let [first, second, ..] = args else { return Ok(0) };
-    let (first, second) = (lengths(first)?, lengths(second)?);
-    let pairs = |row| natural(first.at(row)).saturating_mul(natural(second.at(row)));
-    Ok((0..rows).fold(0, |sum, row| pairs(row).saturating_add(sum)))
+/// Pairs that a call compares.
+#[derive(Clone, Copy, Default)]
+struct CallWork {
+    all: u64,
+    /// Most of a row.
+    row: u64,
+}
+
+impl CallWork {
+    fn of(name: &str, args: &[ColumnarValue], rows: usize) -> Result<Self> {
+        let [first, second, ..] = args else { return Ok(Self::default()) };
+        let (others, own_bytes) = if COMPARING.contains(&name) {
+            (lengths(second)?, 0)
+        } else if MATCHING.contains(&name) {
+            let own_bytes = if matches!(second, ColumnarValue::Array(_)) { PATTERN_BYTES } else { 0 };
+            (weights(second)?, own_bytes)
+        } else {
+            return Ok(Self::default());
+        };
+        let firsts = lengths(first)?;
+        let pairs =
+            |row| natural(firsts.at(row)).saturating_add(own_bytes).saturating_mul(natural(others.at(row)));
+        let add = |sum: Self, row| {
+            let pairs = pairs(row);
+            Self { all: sum.all.saturating_add(pairs), row: sum.row.max(pairs) }
+        };
+        Ok((0..rows).fold(Self::default(), add))
+    }
 }
 
 /// About the most bytes that a function makes of texts and lists: theirs, or of each piece of one the other.
@@ -225,6 +297,8 @@ fn estimate(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
         }
         _ => sum,
     };
+    let sum =
+        APART.iter().find(|(apart, _)| *apart == name).map_or(sum, |(_, times)| sum.saturating_mul(*times));
     let product = PRODUCTS.iter().find(|(product, ..)| *product == name);
     let Some((repeats, each)) = product.and_then(|(_, of, each)| Some((args.get(*of)?, args.get(*each)?)))
     else {
@@ -347,14 +421,35 @@ fn steps(value: &ColumnarValue) -> Result<RowNumbers> {
     })
 }
 
-/// Bytes of texts, 0 where there is none.
+/// Bytes of texts, and elements of lists. 0 where there is none.
 fn lengths(value: &ColumnarValue) -> Result<RowNumbers> {
     RowNumbers::from_value(value, |array| {
-        if !matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
-            return Ok(vec![0; array.len()]);
+        if let DataType::Dictionary(_, values) = array.data_type() {
+            return lengths_of(&cast(array, values)?);
         }
-        let lengths = cast(&length(array)?, &DataType::Int64)?;
-        Ok(lengths.as_primitive::<Int64Type>().iter().map(Option::unwrap_or_default).collect())
+        lengths_of(array)
+    })
+}
+
+fn lengths_of(array: &dyn arrow::array::Array) -> Result<Vec<i64>> {
+    use DataType::{FixedSizeList, LargeList, LargeUtf8, List, Utf8, Utf8View};
+    let has_length =
+        matches!(array.data_type(), Utf8 | LargeUtf8 | Utf8View | List(_) | LargeList(_) | FixedSizeList(..));
+    if !has_length {
+        return Ok(vec![0; array.len()]);
+    }
+    let lengths = cast(&length(array)?, &DataType::Int64)?;
+    Ok(lengths.as_primitive::<Int64Type>().iter().map(Option::unwrap_or_default).collect())
+}
+
+/// The work of patterns for each byte of a text, 0 where there is none.
+fn weights(value: &ColumnarValue) -> Result<RowNumbers> {
+    RowNumbers::from_value(value, |array| {
+        let texts = cast(array, &DataType::LargeUtf8)?;
+        let weight = |text: Option<&str>| {
+            i64::try_from(PATTERN_WORK.saturating_mul(pattern_parts(text.unwrap_or_default())))
+        };
+        Ok(texts.as_string::<i64>().iter().map(|text| weight(text).unwrap_or(i64::MAX)).collect())
     })
 }
 

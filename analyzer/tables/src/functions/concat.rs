@@ -1,15 +1,16 @@
-//! The operator `||` of texts and lists as a function: one that has a bound, as all functions that make texts and lists.
+//! The operator `||` of texts and lists as a function: one that has a bound, as all functions that make texts and lists. So
+//! have the functions that DataFusion puts for other operators and literals of lists, and for `position`.
 //!
 //! DataFusion computes the operator of texts itself, and counts no memory for it: a recursive query that doubles a text
 //! takes gigabytes in thirty steps. Types and rows are those of the operator.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateDefaults;
+use datafusion::functions::unicode::planner::UnicodeFunctionPlanner;
 use datafusion::functions_nested::planner::NestedFunctionPlanner;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -18,12 +19,11 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable as _, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::functions::bounded::bounded;
 use crate::functions::memory::QueryMemory;
+use crate::functions::operator::operate;
 
 /// DataFusion's planners of expressions, behind one whose `||` has a bound.
 pub fn planners(memory: QueryMemory) -> Vec<Arc<dyn ExprPlanner>> {
@@ -43,17 +43,9 @@ struct ConcatPlanner {
 
 impl ExprPlanner for ConcatPlanner {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        if expr.op != BinaryOperator::StringConcat {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let expr = match NestedFunctionPlanner.plan_binary_op(expr, schema)? {
-            PlannerResult::Planned(Expr::ScalarFunction(call)) => {
-                let func = Arc::new(bounded(&call.func, self.memory));
-                let call = ScalarFunction { func, args: call.args };
-                return Ok(PlannerResult::Planned(Expr::ScalarFunction(call)));
-            }
-            PlannerResult::Original(expr) => expr,
-            planned @ PlannerResult::Planned(_) => return Ok(planned),
+        let expr = match self.with_bound(NestedFunctionPlanner.plan_binary_op(expr, schema)?) {
+            PlannerResult::Original(expr) if expr.op == BinaryOperator::StringConcat => expr,
+            other => return Ok(other),
         };
         let types = [expr.left.get_type(schema)?, expr.right.get_type(schema)?];
         // The planner itself refuses other types.
@@ -63,6 +55,27 @@ impl ExprPlanner for ConcatPlanner {
         let args = vec![expr.left, expr.right];
         let call = ScalarFunction { func: Arc::clone(&self.concat), args };
         Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+
+    fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(self.with_bound(NestedFunctionPlanner.plan_array_literal(exprs, schema)?))
+    }
+
+    fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(self.with_bound(UnicodeFunctionPlanner.plan_position(args)?))
+    }
+}
+
+impl ConcatPlanner {
+    /// A planned call as one with a bound.
+    fn with_bound<T>(&self, planned: PlannerResult<T>) -> PlannerResult<T> {
+        match planned {
+            PlannerResult::Planned(Expr::ScalarFunction(call)) => {
+                let func = Arc::new(bounded(&call.func, self.memory));
+                PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args: call.args }))
+            }
+            other => other,
+        }
     }
 }
 
@@ -107,23 +120,7 @@ impl ScalarUDFImpl for ConcatFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let (mut columns, mut operands): (Vec<ArrayRef>, Vec<Arc<dyn PhysicalExpr>>) = Default::default();
-        for arg in args.args {
-            operands.push(match arg {
-                ColumnarValue::Scalar(one) => Arc::new(Literal::new(one)),
-                ColumnarValue::Array(rows) => {
-                    columns.push(rows);
-                    Arc::new(Column::new("", columns.len() - 1))
-                }
-            });
-        }
-        let [left, right] = <[Arc<dyn PhysicalExpr>; 2]>::try_from(operands)
-            .map_err(|_| DataFusionError::Plan("`||` has two operands".to_owned()))?;
-        let fields: Vec<Field> =
-            columns.iter().map(|column| Field::new("", column.data_type().clone(), true)).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(args.number_rows));
-        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?;
-        BinaryExpr::new(left, Operator::StringConcat, right).evaluate(&batch)
+        operate(Operator::StringConcat, args)
     }
 }
 

@@ -1,7 +1,7 @@
-//! `array_agg` and `string_agg` over windows, whose results grow from row to row.
+//! Aggregates over windows that look at the whole frame of each row.
 //!
-//! A window keeps a result for each of its rows, and DataFusion reserves no memory for them: those of 100,000 rows are
-//! 10^10 elements.
+//! A window keeps a result for each of its rows, and DataFusion reserves no memory for them: lists of 100,000 rows are
+//! 10^10 elements. It computes a batch of rows without a pause: medians of large frames take minutes.
 
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
+use datafusion::functions_aggregate::median::median_udaf;
+use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
 use datafusion::functions_aggregate::string_agg::string_agg_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
@@ -18,10 +20,11 @@ use datafusion::logical_expr::{
 };
 
 use crate::functions::bounded::MAX_BYTES;
+use crate::planning::bounds::ending;
 
 /// The functions.
 pub(crate) fn functions() -> impl Iterator<Item = AggregateUDF> {
-    [array_agg_udaf(), string_agg_udaf()]
+    [array_agg_udaf(), string_agg_udaf(), median_udaf(), percentile_cont_udaf()]
         .into_iter()
         .map(|other| AggregateUDF::from(GrowingFunction { other }))
 }
@@ -106,6 +109,10 @@ impl AggregateUDFImpl for GrowingFunction {
         self.other.supports_null_handling_clause()
     }
 
+    fn supports_within_group_clause(&self) -> bool {
+        self.other.supports_within_group_clause()
+    }
+
     fn documentation(&self) -> Option<&Documentation> {
         self.other.documentation()
     }
@@ -141,8 +148,10 @@ impl Accumulator for GrowingResult {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
+        ending::check()?;
         let result = self.inner.evaluate()?;
-        let made_bytes = self.made_bytes.map_or(0, |made| made.saturating_add(result.size() as u64));
+        let bytes = result.size().saturating_sub(size_of::<ScalarValue>()) as u64;
+        let made_bytes = self.made_bytes.map_or(0, |made| made.saturating_add(bytes));
         if made_bytes > MAX_BYTES {
             let reason =
                 format!("the lists of a window take more than {} MiB: shorten its frame", MAX_BYTES >> 20);

@@ -108,13 +108,7 @@ impl DisplayAs for HiddenExec {
 }
 
 impl ExecutionPlan for HiddenExec {
-    fn name(&self) -> &'static str {
-        "HiddenExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
+    crate::plan_methods!("HiddenExec");
 
     fn children(&self) -> Vec<&PlanRef> {
         vec![&self.input]
@@ -129,11 +123,6 @@ impl ExecutionPlan for HiddenExec {
         _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<PlanRef>) -> Result<PlanRef> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
     }
 
     fn replace_children(

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::planning::bounds::ending::StatementEnd;
 
-    const ENDED: &str = "the statement ended while it was planned";
+    const ENDED: &str = "the statement ended before its answer";
 
     #[derive(Clone, Copy)]
     enum PlanPart {
