@@ -1,7 +1,7 @@
 //! `LIKE`, `SIMILAR TO` and the operators of regular expressions as functions, which have a bound.
 //!
 //! DataFusion computes an operator for all rows of a batch in one step, which nothing interrupts: `LIKE` with 5,000 `%` takes
-//! minutes for a text of a megabyte, and patterns of rows are all compiled and kept. Operators with a short constant pattern
+//! minutes for a text of a megabyte, and the patterns of all rows stay compiled in memory. Operators with a short constant pattern
 //! stay, since DataFusion has faster forms of them, and reads less of a table.
 
 use arrow::datatypes::{DataType, Field, FieldRef};

@@ -1,4 +1,4 @@
-//! The methods of DataFusion's operators that all of ours share.
+//! The methods of operators of DataFusion that all operators of this project have in common.
 
 /// Methods of an `ExecutionPlan` whose field `properties` has its properties: `plan_methods!("NameExec")`. Without a name,
 /// only the deprecated method that DataFusion still asks for.
