@@ -22,8 +22,10 @@ const TABLES: [&str; 5] = ["slice", "track", "thread", "process", "args"];
 const PREFIXES: [&str; 3] = ["__intrinsic_", "", "internal_"];
 /// Texts in front of names of arguments: those of JSON, and those of packets.
 const ARGUMENTS: [&str; 2] = ["args.", "debug."];
-/// Inputs of an op, elements of a list, and dimensions.
+/// Inputs of an op, and elements of a list.
 const MAX_INDEX: usize = 1 << 10;
+/// Dimensions of a tensor in PyTorch. Without the bound, one row could ask for thousands of times its size.
+const MAX_DIMENSIONS: usize = 64;
 
 /// Reads an archive of tables: those that are needed are unpacked into a temporary folder.
 pub(crate) fn read_archive(input: &ImportInput) -> ReadResult<TraceModel> {
@@ -175,7 +177,9 @@ fn put(arguments: &mut EventArguments, name: &str, value: String) {
                 [tensor, dimension] => (*tensor, *dimension),
                 _ => return,
             };
-            *element(element(tensors, tensor), dimension) = number().unwrap_or(0);
+            if dimension < MAX_DIMENSIONS {
+                *element(element(tensors, tensor), dimension) = number().unwrap_or(0);
+            }
         }
         _ => {}
     }
