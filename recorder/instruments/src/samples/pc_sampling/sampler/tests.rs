@@ -63,10 +63,6 @@ extern "C" fn unsubscribe(_subscriber: DriverHandle) -> CuptiCode {
     0
 }
 
-extern "C" fn finalize() -> CuptiCode {
-    0
-}
-
 extern "C" fn enable_callback(
     _enable: u32,
     _subscriber: DriverHandle,
@@ -174,7 +170,6 @@ const API: Cupti = Cupti {
     version,
     subscribe,
     unsubscribe,
-    finalize,
     enable_callback,
     device_of,
     cubin_crc,
