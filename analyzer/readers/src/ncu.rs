@@ -1,5 +1,5 @@
-//! Pages of Nsight Compute as CSV: hardware counters of kernels, with their units. Raw pages have a line per kernel, the page
-//! of details, which ncu prints by default, has one per metric.
+//! Pages of Nsight Compute as CSV: hardware counters of kernels, with their units. Raw pages have a line per kernel.
+//! The page that ncu prints by default, of details, has one per metric.
 
 mod separator;
 
