@@ -44,6 +44,11 @@ impl CodedFailure {
         self.state
     }
 
+    /// The failure without its code.
+    pub(crate) fn into_failure(self) -> CommandFailure {
+        self.failure
+    }
+
     /// Its message, excerpt and hint.
     pub(crate) fn failure(&self) -> &CommandFailure {
         &self.failure

@@ -15,13 +15,15 @@ mod tools;
 mod wire;
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use stallmap_console::args::mcp::McpArgs;
-use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::context::CommandContext;
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output::{self, written};
 
+use crate::threads::{network_thread, query_threads};
 use desk::CaptureDesk;
 use server::McpServer;
 
@@ -29,7 +31,11 @@ use server::McpServer;
 pub fn run(context: &CommandContext, args: &McpArgs) -> Outcome {
     let desk = CaptureDesk::open(context, &args.captures)?;
     let mut out = output::data();
-    let server = McpServer { desk, runtime: runtime()?, longest: Duration::from_secs(args.timeout) };
+    let (waiting, queries) = (network_thread()?, query_threads()?);
+    let longest = Duration::from_secs(args.timeout);
+    let server = McpServer { desk: Arc::new(desk), waiting, queries, longest };
     let ended = server.serve(io::stdin().lock(), &mut out);
+    // A call that is over may compute still.
+    server.queries.shutdown_background();
     written(ended).map(|()| OK)
 }

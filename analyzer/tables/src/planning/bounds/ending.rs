@@ -62,10 +62,10 @@ pub fn check() -> Result<()> {
 /// Gives the tasks that DataFusion starts the end of the statement that starts them.
 struct TaskEnds;
 
-type TaskResult = Box<dyn Any + Send>;
+type AnyTaskResult = Box<dyn Any + Send>;
 
 impl JoinSetTracer for TaskEnds {
-    fn trace_future(&self, work: BoxFuture<'static, TaskResult>) -> BoxFuture<'static, TaskResult> {
+    fn trace_future(&self, work: BoxFuture<'static, AnyTaskResult>) -> BoxFuture<'static, AnyTaskResult> {
         match ENDING.try_with(StatementEnd::clone) {
             Ok(ending) => Box::pin(ending.within(work)),
             Err(_) => work,
@@ -74,8 +74,8 @@ impl JoinSetTracer for TaskEnds {
 
     fn trace_block(
         &self,
-        work: Box<dyn FnOnce() -> TaskResult + Send>,
-    ) -> Box<dyn FnOnce() -> TaskResult + Send> {
+        work: Box<dyn FnOnce() -> AnyTaskResult + Send>,
+    ) -> Box<dyn FnOnce() -> AnyTaskResult + Send> {
         match ENDING.try_with(StatementEnd::clone) {
             Ok(ending) => Box::new(move || ENDING.sync_scope(ending, work)),
             Err(_) => work,
