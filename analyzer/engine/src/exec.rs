@@ -9,7 +9,6 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
@@ -125,6 +124,7 @@ impl DisplayAs for TensorExec {
 
 impl ExecutionPlan for TensorExec {
     stallmap_tables::plan_methods!("TensorExec");
+    stallmap_tables::plan_methods!(no_expressions);
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         self.inputs.iter().collect()
@@ -138,13 +138,6 @@ impl ExecutionPlan for TensorExec {
     // The scan below is divided by row groups already. Redistributing its batches would separate neighbours.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         self.inputs.iter().map(|_| false).collect()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
     }
 
     fn replace_children(

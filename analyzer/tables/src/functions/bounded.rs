@@ -177,7 +177,7 @@ impl ScalarUDFImpl for BoundedFunction {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let are_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if are_constant { 1 } else { args.number_rows };
-        let work = CallWork::of(self.name(), &args.args, rows)?;
+        let work = CallWork::from_call(self.name(), &args.args, rows)?;
         if work.row > MAX_COMPARISONS {
             let kind = if self.name().starts_with("array") { "lists" } else { "texts" };
             let reason = format!("`{}` of long {kind}: shorten them", self.name());
@@ -257,7 +257,7 @@ struct CallWork {
 }
 
 impl CallWork {
-    fn of(name: &str, args: &[ColumnarValue], rows: usize) -> Result<Self> {
+    fn from_call(name: &str, args: &[ColumnarValue], rows: usize) -> Result<Self> {
         let [first, second, ..] = args else { return Ok(Self::default()) };
         let (others, own_bytes) = if COMPARING.contains(&name) {
             (lengths(second)?, 0)

@@ -1,7 +1,8 @@
 //! The methods of operators of DataFusion that all operators of this project have in common.
 
 /// Methods of an `ExecutionPlan` whose field `properties` has its properties: `plan_methods!("NameExec")`. Without a name,
-/// only the deprecated method that DataFusion still asks for.
+/// only the deprecated method that DataFusion still asks for. `plan_methods!(no_expressions)` is for operators without
+/// expressions.
 #[macro_export]
 macro_rules! plan_methods {
     ($name:literal) => {
@@ -14,6 +15,18 @@ macro_rules! plan_methods {
         }
 
         $crate::plan_methods!();
+    };
+    (no_expressions) => {
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(
+                &::std::sync::Arc<dyn ::datafusion::physical_plan::PhysicalExpr>,
+            ) -> ::datafusion::error::Result<
+                ::datafusion::common::tree_node::TreeNodeRecursion,
+            >,
+        ) -> ::datafusion::error::Result<::datafusion::common::tree_node::TreeNodeRecursion> {
+            Ok(::datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        }
     };
     () => {
         fn with_new_children(
