@@ -60,15 +60,17 @@ WITH period AS (
   WHERE c.copy_kind IN ('host_to_device', 'device_to_host') AND s.program_phase IN ('steady', 'once')
   GROUP BY c.run_id, c.device_id, c.copy_kind
 ), copied AS (
-  -- Copies of recordings have their ops in the run that records accesses, those of imports have their own.
-  SELECT kind AS copy_kind, op_id, size_bytes FROM memcpy WHERE op_id IS NOT NULL
+  -- Copies of recordings have their lines in the run that records accesses, those of imports have their own.
+  SELECT kind AS copy_kind, line, op, size_bytes FROM copy_context
   UNION ALL
-  SELECT copy_kind, op_id, size_bytes FROM gpu_activity WHERE kind = 'copy' AND op_id IS NOT NULL
+  SELECT a.copy_kind, o.source_line, o.op, CAST(a.size_bytes AS BIGINT)
+  FROM gpu_activity a
+  JOIN op_context o ON o.op_id = a.op_id
+  WHERE a.kind = 'copy'
 ), copied_at AS (
-  SELECT c.copy_kind, o.source_line AS line, o.op, sum(c.size_bytes) AS copied_bytes
-  FROM copied c
-  JOIN op_context o ON o.op_id = c.op_id
-  GROUP BY c.copy_kind, o.source_line, o.op
+  SELECT copy_kind, line, op, sum(size_bytes) AS copied_bytes
+  FROM copied
+  GROUP BY copy_kind, line, op
 ), largest AS (
   SELECT
     copy_kind, first_value(line ORDER BY copied_bytes DESC, line) AS line, first_value(op ORDER BY copied_bytes DESC, op) AS op
