@@ -1,5 +1,5 @@
 -- Run
--- The program, its GPUs, its launches and their GPU time. timed_launches: launches with a time. measured_launches:
+-- The program, its GPUs, its launches without trials of tuners, and their GPU time. timed_launches: launches with a time. measured_launches:
 -- launches whose time was measured, not estimated. steps: those of the process with most of them. step_launches:
 -- launches of one step. found_by: evidence of the steps. confidence: its sureness.
 -- costliest: the kernel with most of their time. rank: that of a capture of one rank of several.
@@ -36,7 +36,7 @@ SELECT
   (SELECT max(world_size) FROM run) AS world_size,
   coalesce(s.steps, 0) AS steps, CAST(s.launches AS DOUBLE) / nullif(s.steps, 0) AS step_launches,
   coalesce(s.found_by, 'none') AS found_by, s.confidence,
-  (SELECT count(*) FROM launch) AS launches,
+  (SELECT count(*) FROM launch) - (SELECT count(*) FROM launch_phase WHERE setup_part = 'tuning') AS launches,
   (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
   (SELECT count(*) FROM cost_run WHERE is_replay) AS replayed_launches,
   (SELECT count(*) FROM memory_access) AS requests,

@@ -302,9 +302,13 @@ pub(super) fn trust(
 }
 
 impl LossFacts {
-    /// True for data that an option left out, or that other tools do not record.
+    /// True for data that an option left out, that other tools do not record, or that is not of the program.
     pub(super) fn is_wanted(&self) -> bool {
-        self.reason.starts_with("not recorded: ") || self.reason.starts_with("not in the imported file: ")
+        let without = ["not recorded: ", "not in the imported file: "];
+        let not_of_program =
+            ["taken outside the program's kernels", "launch was not selected", "trial of a tuner"];
+        without.iter().any(|start| self.reason.starts_with(start))
+            || not_of_program.contains(&self.reason.as_str())
     }
 
     pub(super) fn text(&self) -> String {

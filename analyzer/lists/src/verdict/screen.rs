@@ -22,7 +22,7 @@ const PERCENT: usize = 5;
 /// Less room than this shows nothing of a type.
 const LEAST_DETAIL: usize = 8;
 /// A loss is not cut below this.
-const LEAST_LOSS: usize = 30;
+const LEAST_LOSS: usize = 24;
 /// A kernel's name has no more lines than this.
 const MAX_NAME_LINES: usize = 2;
 /// Before the text of a finding.
@@ -96,16 +96,20 @@ impl VerdictScreen<'_> {
         if width(&text) <= self.columns || pieces.len() <= 1 {
             return shorten(&text, self.columns, ShortenSide::End);
         }
-        // The time's explanation goes first, then the GPU's maker and memory.
+        // The time's explanation goes first, then the GPU's maker and memory, then what was not measured.
         let short: Vec<String> = pieces.iter().map(|piece| piece.replace(" of GPU time", "")).collect();
         let brief = |piece: &String| match piece.strip_prefix("NVIDIA ") {
             Some(gpu) => gpu.split(' ').next().unwrap_or(gpu).to_owned(),
             None => piece.clone(),
         };
         let brief: Vec<String> = short.iter().map(brief).collect();
-        let texts = [short.join(" · "), brief.join(" · ")];
-        let fitting = texts.iter().find(|text| width(text) <= self.columns).unwrap_or(&texts[1]);
-        shorten(fitting, self.columns, ShortenSide::End)
+        let bare = brief.iter().map(|piece| piece.split(" (").next().unwrap_or(piece).to_owned()).collect();
+        let mut texts = vec![short, brief, bare];
+        let last = texts.last().cloned().unwrap_or_default();
+        texts.extend((1..last.len()).rev().filter_map(|count| last.get(..count)).map(<[String]>::to_vec));
+        let texts: Vec<String> = texts.iter().map(|pieces| pieces.join(" · ")).collect();
+        let fitting = texts.iter().find(|text| width(text) <= self.columns).or(texts.last());
+        shorten(fitting.map_or("", String::as_str), self.columns, ShortenSide::End)
     }
 
     /// Losses and coverage in one line.
@@ -113,10 +117,16 @@ impl VerdictScreen<'_> {
         let pieces = self.verdict.trust();
         let is_lossy = pieces.iter().any(|(is_loss, _)| *is_loss);
         let mut text: Vec<String> = pieces.into_iter().map(|(_, text)| text).collect();
-        // The first loss gives way to the pieces behind it.
-        let others: usize = text.iter().skip(1).map(|piece| width(piece) + 3).sum();
-        if let Some(first) = text.first_mut() {
-            *first = fit(first, self.columns.saturating_sub(others + GAP).max(LEAST_LOSS));
+        // The first loss gives way to the pieces behind it, as far as they fit.
+        loop {
+            let others: usize = text.iter().skip(1).map(|piece| width(piece) + 3).sum();
+            let room = self.columns.saturating_sub(others + GAP);
+            let Some(first) = text.first_mut() else { break };
+            if room >= width(first).min(LEAST_LOSS) || others == 0 {
+                *first = fit(first, room);
+                break;
+            }
+            text.pop();
         }
         let line = format!("{}{}", if is_lossy { "! " } else { "" }, text.join(" · "));
         let role = if is_lossy { TextRole::Warning } else { TextRole::Good };
