@@ -4,7 +4,7 @@
 -- without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
 -- `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths with names are *. One with
 -- more than half of all and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy,
--- other (the rest). text: the line's, as the program ran it. Of a module or kernel of one line, the line.
+-- other (the rest). text: the line's, as the program ran it. Of a module or kernel, its costliest line.
 WITH moved AS (
   SELECT
     CASE a.kind WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(a.copy_kind, 'of memory'), '_', ' ') END AS label,
@@ -27,16 +27,19 @@ WITH moved AS (
     sum(memory_samples) AS memory_samples
   FROM taken
   GROUP BY kernel_id
+), inner_line AS (
+  SELECT line FROM python_line GROUP BY line HAVING bool_and(is_in_module)
 ), named AS (
   SELECT
-    l.written_line AS place, coalesce(n.short_kernel, l.kernel, 'unknown kernel') AS kernel,
+    l.written_line AS place, i.line IS NOT NULL AS is_in_module, coalesce(n.short_kernel, l.kernel, 'unknown kernel') AS kernel,
     CASE WHEN regexp_like(l.module_path, '[^0-9.]') THEN regexp_replace(l.module_path, '\b[0-9]+\b', '*', 'g')
       ELSE 'module ' || l.module_path END AS module,
     sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples
   FROM cost c
   JOIN launch_context l ON l.kernel_id = c.kernel_id
   LEFT JOIN kernel_name n ON n.function_id = l.function_id
-  GROUP BY 1, 2, 3
+  LEFT JOIN inner_line i ON i.line = l.written_line
+  GROUP BY 1, 2, 3, 4
 ), weighed AS (
   SELECT
     *, sum(samples) OVER () AS all_samples, sum(samples) OVER (PARTITION BY place) AS line_samples,
@@ -50,8 +53,8 @@ WITH moved AS (
   FROM weighed
 ), split AS (
   SELECT
-    -- Lines outside of a model's forward drive it.
-    *, line_samples > CASE WHEN place LIKE '%forward' THEN 0.5 ELSE 0.15 END * all_samples
+    -- Lines outside of a model's forward drive it, but not a function that its modules call.
+    *, NOT is_in_module AND line_samples > CASE WHEN place LIKE '%forward' THEN 0.5 ELSE 0.15 END * all_samples
       AND module_samples > 0.5 * line_samples AND most_samples < 0.9 * line_samples AS has_modules,
     line_samples > 0.5 * all_samples AND most_kernel < 0.9 * line_samples AS has_kernels
   FROM most
@@ -63,7 +66,7 @@ WITH moved AS (
 ), summed AS (
   SELECT
     kind, CASE kind WHEN 'module' THEN module WHEN 'kernel' THEN kernel ELSE place END AS label,
-    max(CASE WHEN kind <> 'line' THEN place END) AS line, sum(samples) AS samples, sum(memory_samples) AS memory_samples
+    CASE WHEN kind <> 'line' THEN first_value(place ORDER BY samples DESC, place) END AS line, sum(samples) AS samples, sum(memory_samples) AS memory_samples
   FROM leveled
   GROUP BY 1, 2
   UNION ALL

@@ -12,7 +12,9 @@ CREATE VIEW python_line (
   -- Its frame.
   frame_id,
   -- Owner of the line: user, module (a module of an installed package), library.
-  owner
+  owner,
+  -- True if a module's call is around the line, and none is inside of it: the line drives no model.
+  is_in_module
 ) AS
 WITH origin AS (
   -- Once for a frame, and not once for each stack that it is in: texts may be long.
@@ -35,17 +37,20 @@ WITH origin AS (
   SELECT
     pystates_hash, min(depth) AS depth, min(user_depth) AS user_depth,
     min(CASE WHEN is_forward AND (user_depth IS NULL OR depth < user_depth) THEN depth END) AS forward_depth,
-    max(CASE WHEN is_call AND (user_depth IS NULL OR depth < user_depth) THEN depth END) AS call_depth
+    max(CASE WHEN is_call AND (user_depth IS NULL OR depth < user_depth) THEN depth END) AS call_depth,
+    min(CASE WHEN is_call THEN depth END) AS inner_depth
   FROM placed
   GROUP BY pystates_hash
 ), place AS (
   SELECT
     pystates_hash,
     CASE WHEN forward_depth < call_depth THEN forward_depth ELSE coalesce(user_depth, depth) END AS depth,
+    inner_depth,
     CASE WHEN forward_depth < call_depth THEN 'module' WHEN user_depth IS NOT NULL THEN 'user' ELSE 'library' END AS owner
   FROM found
 )
-SELECT p.pystates_hash, f.file || ':' || CAST(f.line AS VARCHAR) || ' ' || f.function, f.frame_id, p.owner
+SELECT p.pystates_hash, f.file || ':' || CAST(f.line AS VARCHAR) || ' ' || f.function, f.frame_id, p.owner,
+  coalesce(p.inner_depth > p.depth, false)
 FROM place p
 JOIN python_state s ON s.pystates_hash = p.pystates_hash AND s.depth = p.depth
 JOIN python_frame f ON f.frame_id = s.frame_id
