@@ -4,22 +4,28 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Names of ranges around steps, the most certain first: of the profilers of PyTorch and XLA, of stallmap, of programs,
-/// and of requests and batches with their numbers.
-const NAMES: [&str; 4] = [
+/// Names of ranges around steps, the most certain first: of the profilers of PyTorch and XLA, of stallmap, of programs, of
+/// requests and batches with their numbers, and without.
+const NAMES: [&str; 5] = [
     r"^ProfilerStep#\d+$|#step_num=\d+$",
     r"^stallmap[._]step\b",
     r"(?i)^((train|training|decode|decoding|prefill|inference|forward|generate|generation|model)[ _.-]?)?(step|iteration|iter)[ _.#:-]*\d*$",
     r"(?i)^(([a-z]+[ _.-])?(request|batch|token|frame|query)[ _.#:-]*\d+|.*\]run_training_batch)$",
+    r"(?i)^(request|batch|frame|query)$",
 ];
+/// The last kind of name says less than calls of an optimizer, and only where there are as many ranges.
+const MIN_PLAIN: usize = 3;
 
 static STEP_NAMES: LazyLock<Vec<Regex>> =
     LazyLock::new(|| NAMES.iter().filter_map(|name| Regex::new(name).ok()).collect());
 
+/// Begins and ends of ranges.
+pub(crate) type RangeSpans = Vec<(i64, i64)>;
+
 /// Ranges of one process, by the certainty of their names.
 #[derive(Debug, Default)]
 pub(crate) struct StepRanges {
-    by_name: [Vec<(i64, i64)>; NAMES.len()],
+    by_name: [RangeSpans; NAMES.len()],
 }
 
 impl StepRanges {
@@ -31,9 +37,10 @@ impl StepRanges {
         }
     }
 
-    /// Ranges in order of their begins, without those inside of others, for each kind of name that has some.
-    pub(crate) fn into_steps(self) -> impl Iterator<Item = Vec<(i64, i64)>> {
-        let outermost = |mut ranges: Vec<(i64, i64)>| {
+    /// Ranges in order of their begins, without those inside of others, for each kind of name that has some. Behind them
+    /// those of the last kind.
+    pub(crate) fn into_steps(self) -> (Vec<RangeSpans>, RangeSpans) {
+        let outermost = |mut ranges: RangeSpans| {
             ranges.sort_by_key(|(begin, end)| (*begin, std::cmp::Reverse(*end)));
             let mut last_end = i64::MIN;
             ranges.retain(|(_, end)| {
@@ -44,7 +51,9 @@ impl StepRanges {
             });
             ranges
         };
-        self.by_name.into_iter().map(outermost).filter(|ranges| !ranges.is_empty())
+        let [certain @ .., plain] = self.by_name.map(outermost);
+        let certain = certain.into_iter().filter(|ranges| !ranges.is_empty()).collect();
+        (certain, if plain.len() < MIN_PLAIN { Vec::new() } else { plain })
     }
 }
 
@@ -70,7 +79,17 @@ mod tests {
         ] {
             ranges.add(name, span);
         }
-        let steps: Vec<_> = ranges.into_steps().collect();
-        assert_eq!(steps, [vec![(10, 20), (20, 30)], vec![(1, 9)], vec![(1, 5), (4, 9)]]);
+        let steps = [vec![(10, 20), (20, 30)], vec![(1, 9)], vec![(1, 5), (4, 9)]];
+        assert_eq!(ranges.into_steps(), (steps.to_vec(), Vec::new()));
+    }
+
+    #[test]
+    fn ranges_without_numbers_are_steps_where_they_are_many() {
+        let mut ranges = StepRanges::default();
+        for begin in [1, 5, 9] {
+            ranges.add("batch", (begin, begin + 3));
+            ranges.add("micro_batch", (begin, begin + 1));
+        }
+        assert_eq!(ranges.into_steps(), (Vec::new(), vec![(1, 4), (5, 8), (9, 12)]));
     }
 }

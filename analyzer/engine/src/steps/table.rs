@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 
 use super::period::{self, StepCuts};
 use super::phases::{SequencePhase, SetupPart, phases};
+use super::ranges::RangeSpans;
 use super::read::{LaunchKey, SOURCES, SequenceProcess, processes};
 use super::recorded::{by_optimizer, by_ranges};
 use super::row::LaunchPhase;
@@ -68,9 +69,11 @@ fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
     let (trials, launches): (Vec<_>, Vec<_>) =
         in_order(process.launches).into_iter().partition(|(_, launch)| launch.is_trial);
     let sequence = LaunchSequence::from_launches(launches);
-    let ranged = process.ranges.into_steps().find_map(|ranges| by_ranges(&sequence, &ranges));
-    let found = ranged.map(|steps| ("range", steps));
+    let (certain, plain) = process.ranges.into_steps();
+    let ranged = |ranges: &RangeSpans| Some(("range", by_ranges(&sequence, ranges)?));
+    let found = certain.iter().find_map(ranged);
     let found = found.or_else(|| Some(("optimizer", by_optimizer(&sequence)?)));
+    let found = found.or_else(|| ranged(&plain));
     let found = found.or_else(|| Some(("period", period::steps(&sequence)?)));
     let (found_by, steps) = found.map_or(("none", None), |(found_by, steps)| (found_by, Some(steps)));
     let row = |launch: &SequenceLaunch, phase: SequencePhase| LaunchPhase {

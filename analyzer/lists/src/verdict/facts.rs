@@ -305,8 +305,7 @@ impl LossFacts {
     /// True for data that an option left out, that other tools do not record, or that is not of the program.
     pub(super) fn is_wanted(&self) -> bool {
         let without = ["not recorded: ", "not in the imported file: "];
-        let not_of_program =
-            ["taken outside the program's kernels", "launch was not selected", "trial of a tuner"];
+        let not_of_program = ["launch was not selected", "trial of a tuner"];
         without.iter().any(|start| self.reason.starts_with(start))
             || not_of_program.contains(&self.reason.as_str())
     }
