@@ -25,7 +25,7 @@ pub(crate) type RangeSpans = Vec<(i64, i64)>;
 /// Ranges of one process, by the certainty of their names.
 #[derive(Debug, Default)]
 pub(crate) struct StepRanges {
-    by_name: [RangeSpans; NAMES.len()],
+    by_name: [Vec<(i64, i64)>; NAMES.len()],
 }
 
 impl StepRanges {
@@ -37,8 +37,8 @@ impl StepRanges {
         }
     }
 
-    /// Ranges in order of their begins, without those inside of others, for each kind of name that has some. Behind them
-    /// those of the last kind.
+    /// Ranges in order of their begins, without those inside of others, for each kind of name that has some. The last kind
+    /// comes apart.
     pub(crate) fn into_steps(self) -> (Vec<RangeSpans>, RangeSpans) {
         let outermost = |mut ranges: RangeSpans| {
             ranges.sort_by_key(|(begin, end)| (*begin, std::cmp::Reverse(*end)));

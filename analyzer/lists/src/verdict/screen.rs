@@ -117,7 +117,7 @@ impl VerdictScreen<'_> {
         let pieces = self.verdict.trust();
         let is_lossy = pieces.iter().any(|(is_loss, _)| *is_loss);
         let mut text: Vec<String> = pieces.into_iter().map(|(_, text)| text).collect();
-        // The first loss gives way to the pieces behind it, as far as they fit.
+        // The first loss gives way to the pieces behind it that fit.
         loop {
             let others: usize = text.iter().skip(1).map(|piece| width(piece) + 3).sum();
             let room = self.columns.saturating_sub(others + GAP);
