@@ -1,6 +1,7 @@
 -- Shares by line
 -- All samples of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
--- Without samples, or in steps whose copies and fills take longer than their kernels, all time, with that of copies. Kernels
+-- Without samples, or where launches with less than half of the time have any, all time. In steps whose copies and fills
+-- take longer than their kernels, too, with that of copies. Kernels
 -- without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
 -- `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths with names are *. One with
 -- more than half of all and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy,
@@ -16,14 +17,15 @@ WITH moved AS (
 ), taken AS (
   SELECT
     c.*, sum(c.samples) OVER () AS all_samples,
-    coalesce(sum(c.time_ns) OVER (), 0.0) < m.ns AND min(CASE WHEN p.program_phase = 'steady' THEN 1 ELSE 0 END) OVER () = 1 AS are_copies
+    coalesce(sum(c.time_ns) OVER (), 0.0) < m.ns AND min(CASE WHEN p.program_phase = 'steady' THEN 1 ELSE 0 END) OVER () = 1 AS are_copies,
+    coalesce(sum(CASE WHEN c.samples > 0.0 THEN c.time_ns END) OVER () < 0.5 * sum(c.time_ns) OVER (), false) AS are_rare
   FROM sample_cost c
   JOIN launch_phase p ON p.kernel_id = c.kernel_id
   CROSS JOIN (SELECT coalesce(sum(ns), 0.0) AS ns FROM moved) m
   WHERE p.program_phase IN ($phases)
 ), cost AS (
   SELECT
-    kernel_id, sum(CASE WHEN all_samples > 0.0 AND NOT are_copies THEN samples ELSE coalesce(time_ns, 0.0) END) AS samples,
+    kernel_id, sum(CASE WHEN all_samples > 0.0 AND NOT are_copies AND NOT are_rare THEN samples ELSE coalesce(time_ns, 0.0) END) AS samples,
     sum(memory_samples) AS memory_samples
   FROM taken
   GROUP BY kernel_id
