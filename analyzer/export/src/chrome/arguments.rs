@@ -141,6 +141,7 @@ fn type_of(row: &OpInputRow) -> String {
             })
         }
         (None, None) => LIST.to_owned(),
+        (None, Some(value)) if value.is_empty() => String::new(),
         (None, Some(value)) if value.starts_with('[') => "ScalarList".to_owned(),
         (None, Some(_)) => "Scalar".to_owned(),
     }
