@@ -13,9 +13,11 @@ use std::time::Duration;
 use rustyline::Editor;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
+use stallmap::ending::StatementEnd;
 use stallmap::session::Session;
 use stallmap::statements;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::sleep;
 
 use self::editor::LineAssistant;
 use crate::commands::query::RowTarget;
@@ -31,6 +33,7 @@ use stallmap_console::output::pager::Pager;
 use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::rows::RowStyle;
 use stallmap_console::output::table::TableShape;
+use stallmap_schema::capture::unfinished;
 
 /// The end of a statement whose rows are records.
 const RECORDS: &str = "\\G";
@@ -49,6 +52,8 @@ pub(crate) struct SqlShell {
     has_timing: bool,
     /// True if interactive: Ctrl-C ends a statement and not the shell.
     is_interactive: bool,
+    /// Longest time of a statement.
+    longest: Option<Duration>,
     pager: Pager,
     /// Nested files of `.read`.
     depth: usize,
@@ -67,15 +72,15 @@ impl SqlShell {
     /// A shell over open captures.
     pub(crate) fn new(
         session: Session,
-        runtime: Runtime,
         style: RowStyle,
         target: RowTarget,
+        longest: Option<Duration>,
     ) -> Outcome<Self> {
         let names = SessionNames::from_session(&session).map_err(|error| explain(error, None))?;
         let pager = Pager::of_environment(|name| std::env::var(name).ok());
-        let session = Arc::new(session);
-        let (has_timing, is_interactive) = (false, false);
-        Ok(Self { session, runtime, names, style, target, has_timing, is_interactive, pager, depth: 0 })
+        let (session, runtime) = (Arc::new(session), runtime()?);
+        let (has_timing, is_interactive, depth) = (false, false, 0);
+        Ok(Self { session, runtime, names, style, target, has_timing, is_interactive, longest, pager, depth })
     }
 
     /// Runs a dot-command, or statements.
@@ -123,38 +128,56 @@ impl SqlShell {
 
     fn run_statement(&mut self, sql: &str) -> Outcome<StatementResult> {
         let progress = ProgressSpinner::after(PATIENCE, self.session.work(), "running");
-        if self.is_interactive {
-            return self.run_until_interrupted(sql, &progress);
+        if self.is_interactive || self.longest.is_some() {
+            return self.run_until_stopped(sql, &progress);
         }
         let voice = progress.voice();
         self.runtime.block_on(run_statement(&self.session, sql, self.style, &self.target, &voice))
     }
 
-    /// Runs a statement, interruptible by Ctrl-C.
+    /// Runs a statement that Ctrl-C in the shell, and the end of its time, stop.
     ///
-    /// A runtime of its own waits for the signal: a query that occupies every thread would block the signal on its own
-    /// runtime.
-    fn run_until_interrupted(&mut self, sql: &str, progress: &ProgressSpinner) -> Outcome<StatementResult> {
+    /// A runtime of its own waits for them: a query that occupies every thread would block both on its own runtime.
+    fn run_until_stopped(&mut self, sql: &str, progress: &ProgressSpinner) -> Outcome<StatementResult> {
         let (session, sql, style) = (Arc::clone(&self.session), sql.to_owned(), self.style);
-        let (target, voice, pager) = (self.paged_target(), progress.voice(), self.pager.clone());
-        let task =
-            self.runtime.spawn(async move { run_statement(&session, &sql, style, &target, &voice).await });
+        let (target, voice) = (self.paged_target(), progress.voice());
+        let ending = StatementEnd::default();
+        let work = async move { run_statement(&session, &sql, style, &target, &voice).await };
+        let task = self.runtime.spawn(ending.clone().within(work));
         let abort = task.abort_handle();
         let done = signals()?.block_on(async {
             tokio::select! {
-                done = task => Some(done),
-                () = interrupted(&pager) => None,
+                done = task => Ok(done),
+                reason = self.stopped() => Err(reason),
             }
         });
-        if let Some(done) = done {
-            return done.unwrap_or_else(|error| Err(CommandFailure::new(QUERY, error)));
-        }
+        let reason = match done {
+            Ok(done) => return done.unwrap_or_else(|error| Err(CommandFailure::new(QUERY, error))),
+            Err(reason) => reason,
+        };
+        ending.end();
         abort.abort();
         progress.voice().end();
-        output::clear_line();
+        if self.is_interactive {
+            output::clear_line();
+        } else {
+            // The program ends before the task, which removes the file that it writes.
+            drop(unfinished::remove_all());
+        }
         // Tasks that do not stop at once end by themselves, on detached threads.
         std::mem::replace(&mut self.runtime, runtime()?).shutdown_background();
-        Err(CommandFailure::message(QUERY, "cancelled"))
+        Err(reason)
+    }
+
+    /// Waits for the reason to stop a statement.
+    async fn stopped(&self) -> CommandFailure {
+        tokio::select! {
+            () = interrupted(&self.pager), if self.is_interactive => CommandFailure::message(QUERY, "cancelled"),
+            () = sleep(self.longest.unwrap_or_default()), if self.longest.is_some() => {
+                CommandFailure::over_time("statement", self.longest.unwrap_or_default())
+            }
+            else => std::future::pending().await,
+        }
     }
 
     /// Destination of rows in interactive mode.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use stallmap_schema::text::in_line;
 
@@ -63,6 +64,13 @@ impl CommandFailure {
     /// A failure to write output or to read a file that is not a capture.
     pub fn io(error: impl Into<anyhow::Error>, context: impl fmt::Display) -> Self {
         Self::new(IO, error.into().context(context.to_string()))
+    }
+
+    /// The end of work by its time.
+    pub fn over_time(noun: &str, longest: Duration) -> Self {
+        let hint = "filter by one kernel_id, function_id or tensor_id, or raise --timeout";
+        Self::message(QUERY, format!("the {noun} ran longer than {} s", longest.as_secs_f64()))
+            .hint(hint.to_owned())
     }
 
     /// The same with a hint, if any.

@@ -8,6 +8,11 @@ use stallmap::error::AnalyzeError;
 use stallmap::library;
 use stallmap::session::Session;
 
+/// Longer names are not compared: the time and memory of that grow with both lengths.
+const MAX_NAME_BYTES: usize = 256;
+/// Names that are compared. A statement can have a million columns.
+const MAX_CANDIDATES: usize = 10_000;
+
 /// The names of a session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionNames {
@@ -114,28 +119,20 @@ fn signatures(session: &Session) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The candidate that was probably meant, if any.
+/// The candidate that was probably meant, if any. A plural and a missing prefix or suffix count little.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let far = (name.chars().count() / 3).clamp(1, 4);
-    candidates
-        .map(|candidate| {
-            // Of equally near candidates, the one with the fewest edits.
-            let edits = strsim::damerau_levenshtein(&name, &candidate.to_lowercase());
-            (distance(&name, candidate), edits, candidate)
-        })
-        .filter(|&(distance, ..)| distance <= far)
-        .min()
-        .map(|(.., candidate)| candidate)
-}
-
-/// Edit distance of two names. A plural and a missing prefix or suffix count little.
-fn distance(name: &str, candidate: &str) -> usize {
-    let candidate = candidate.to_lowercase();
-    let edits = strsim::damerau_levenshtein(name, &candidate);
-    let is_part =
-        name.len() >= 4 && (candidate.contains(name) || name.contains(&candidate) && candidate.len() >= 4);
-    if is_part { edits.min(1) } else { edits }
+    let is_short = |candidate: &&str| candidate.len().max(name.len()) <= MAX_NAME_BYTES;
+    let edited = |candidate: &'a str| {
+        let known = candidate.to_lowercase();
+        let edits = strsim::damerau_levenshtein(&name, &known);
+        let is_part = name.len() >= 4 && (known.contains(&name) || name.contains(&known) && known.len() >= 4);
+        // Of equally near candidates, the one with the fewest edits.
+        (if is_part { edits.min(1) } else { edits }, edits, candidate)
+    };
+    let nearest = candidates.filter(is_short).take(MAX_CANDIDATES).map(edited).min();
+    nearest.filter(|(distance, ..)| *distance <= far).map(|(.., candidate)| candidate)
 }
 
 #[cfg(test)]
@@ -159,6 +156,7 @@ mod tests {
         check("ops", Some("op"));
         check("elephant", None);
         assert!(in_fleets("trend").is_some() && in_fleets("launch").is_none());
+        check(&"launch".repeat(100_000), None);
         assert_eq!(nearest("tensor_costs", ["tensor", "tensor_cost"].into_iter()), Some("tensor_cost"));
     }
 }

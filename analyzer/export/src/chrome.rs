@@ -12,6 +12,7 @@ use crate::timeline::{CaptureTimeline, LaunchReason, TimelineCall, TimelineCopy,
 
 mod arguments;
 mod correlation;
+mod regions;
 mod waits;
 
 use arguments::{CollectiveArgs, inputs};
@@ -63,9 +64,10 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
         .launches
         .iter()
         .for_each(|launch| events.extend(clock.launch(launch, &calls, more.get(&launch.kernel_id))));
-    let copies = timeline.copies.iter().zip(0..);
-    copies.for_each(|(copy, place)| events.extend(clock.copy(copy, calls.copy(copy, place))));
+    let copies = timeline.copies.iter().enumerate();
+    copies.for_each(|(place, copy)| events.extend(clock.copy(copy, calls.copy(copy, place))));
     events.extend(source.read::<TimelineWait>(queries::WAITS)?.iter().map(|wait| clock.wait(wait)));
+    events.extend(clock.regions(&timeline));
     let mut trace = json!({
         "schemaVersion": 1,
         "deviceProperties": devices(&timeline),
@@ -193,7 +195,7 @@ impl RelativeClock {
     }
 
     /// A copy or fill, with its call if that is known.
-    fn copy(&self, copy: &TimelineCopy, correlation: u64) -> Vec<Value> {
+    fn copy(&self, copy: &TimelineCopy, (correlation, is_first): (u64, bool)) -> Vec<Value> {
         let is_fill = copy.kind == "fill";
         let category = if is_fill { "gpu_memset" } else { "gpu_memcpy" };
         let name = if is_fill { "cudaMemsetAsync" } else { "cudaMemcpyAsync" };
@@ -218,7 +220,9 @@ impl RelativeClock {
         let lane = (lane, copy.stream_id.unwrap_or(0).into());
         let mut events = vec![described(event, category, &copy.name(), lane, arguments)];
         if let Some(call) = call {
-            events.extend(self.host_call(&call, copy.op_id, correlation));
+            if is_first {
+                events.extend(self.host_call(&call, copy.op_id, correlation));
+            }
             events.push(self.flow("f", lane, begin, correlation));
         }
         events

@@ -73,7 +73,7 @@ fn trace(
     let calls = SharedCalls::from_timeline(timeline);
     let packets = slices::packets(timeline, &calls)
         .chain(kernels::packets(timeline, &names, &calls))
-        .chain(copies::packets(timeline, &names))
+        .chain(copies::packets(timeline, &names, &calls))
         .chain(blocks::packets(blocks))
         .chain(counters::packets(timeline, measured, &names))
         .chain(samples(timeline, stacks));

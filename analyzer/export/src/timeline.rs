@@ -54,6 +54,7 @@ rows! {
         pub(crate) thread_id: u32,
         pub(crate) kind: String,
         pub(crate) name: String,
+        pub(crate) parent_op_id: Option<u64>,
         pub(crate) begin_ns: i64,
         pub(crate) end_ns: Option<i64>,
         pub(crate) phase: String,
@@ -190,33 +191,56 @@ impl CaptureTimeline {
     }
 }
 
-/// Process, thread, begin and end of a call.
-type CallKey = (i64, u32, i64, i64);
+/// Process, begin, end and number of a call.
+type CallKey = (i64, i64, i64, Option<u64>);
 
-/// Kernels of launch calls with several: those of one graph launch share theirs.
-pub(crate) struct SharedCalls(BTreeMap<CallKey, Vec<u64>>);
+/// The work of one call: kernels by their numbers, copies and fills by their places.
+#[derive(Default)]
+pub(crate) struct CallWorks {
+    pub(crate) kernels: Vec<u64>,
+    pub(crate) copies: Vec<usize>,
+}
+
+/// The work of launch calls with several: kernels, copies and fills of one graph launch share theirs.
+pub(crate) struct SharedCalls(BTreeMap<CallKey, CallWorks>);
 
 impl SharedCalls {
     pub(crate) fn from_timeline(timeline: &CaptureTimeline) -> Self {
-        let mut kernels: BTreeMap<CallKey, Vec<u64>> = BTreeMap::new();
+        let mut works: BTreeMap<CallKey, CallWorks> = BTreeMap::new();
         for launch in &timeline.launches {
             if let Some(key) = launch.call_key() {
-                kernels.entry(key).or_default().push(launch.kernel_id);
+                works.entry(key).or_default().kernels.push(launch.kernel_id);
             }
         }
-        kernels.retain(|_, kernels| kernels.len() > 1);
-        Self(kernels)
+        for (place, copy) in timeline.copies.iter().enumerate() {
+            if let Some(key) = copy.call_key() {
+                works.entry(key).or_default().copies.push(place);
+            }
+        }
+        works.retain(|_, works| works.kernels.len() + works.copies.len() > 1);
+        Self(works)
     }
 
-    /// The kernels of a launch's call, if they are several.
-    pub(crate) fn kernels(&self, launch: &TimelineLaunch) -> Option<&[u64]> {
-        self.0.get(&launch.call_key()?).map(Vec::as_slice)
+    /// The work of a launch's call, if it is several.
+    pub(crate) fn of_launch(&self, launch: &TimelineLaunch) -> Option<&CallWorks> {
+        self.0.get(&launch.call_key()?)
     }
 
-    /// The first kernel of a launch's call, and true if it has others.
+    /// The same of the call of a copy.
+    pub(crate) fn of_copy(&self, copy: &TimelineCopy) -> Option<&CallWorks> {
+        self.0.get(&copy.call_key()?)
+    }
+
+    /// The first kernel of a launch's call, and true if it has other work.
     pub(crate) fn first(&self, launch: &TimelineLaunch) -> (u64, bool) {
-        let first = self.kernels(launch).and_then(|kernels| kernels.first());
+        let first = self.of_launch(launch).and_then(|works| works.kernels.first());
         (first.copied().unwrap_or(launch.kernel_id), first.is_some())
+    }
+
+    /// True if the call of a copy, by its place, is not that of earlier work.
+    pub(crate) fn is_first(&self, copy: &TimelineCopy, place: usize) -> bool {
+        let works = self.of_copy(copy);
+        works.is_none_or(|works| works.kernels.is_empty() && works.copies.first() == Some(&place))
     }
 }
 
@@ -237,7 +261,17 @@ pub(crate) fn time_source(launches: &[TimelineLaunch], processes: &[TimelineProc
     )
 }
 
+/// A call. Those without a length may be several.
+fn call_key(process_id: i64, span: Option<(i64, i64)>, correlation_id: Option<u64>) -> Option<CallKey> {
+    let (begin, end) = span.filter(|(begin, end)| end > begin)?;
+    Some((process_id, begin, end, correlation_id))
+}
+
 impl TimelineCopy {
+    fn call_key(&self) -> Option<CallKey> {
+        call_key(self.process_id, self.call_begin_ns.zip(self.call_end_ns), self.correlation_id)
+    }
+
     /// Its name, as PyTorch's profiler writes it.
     pub(crate) fn name(&self) -> String {
         let (direction, memory) = match self.direction.as_deref() {
@@ -255,10 +289,8 @@ impl TimelineCopy {
 }
 
 impl TimelineLaunch {
-    /// Its call. Calls without a length may be several.
     fn call_key(&self) -> Option<CallKey> {
-        let (begin, end) = self.call_begin_ns.zip(self.call_end_ns).filter(|(begin, end)| end > begin)?;
-        Some((self.process_id, self.thread_id.unwrap_or(0), begin, end))
+        call_key(self.process_id, self.call_begin_ns.zip(self.call_end_ns), self.correlation_id)
     }
 
     /// Begin of the kernel, nanoseconds since the Unix epoch: on the GPU, else of its launch call.

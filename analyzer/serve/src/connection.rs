@@ -1,6 +1,7 @@
 //! A client that gave the password: its statements, simple and prepared, one after the other.
 
 mod extended;
+mod held;
 
 use std::collections::HashMap;
 use std::io;

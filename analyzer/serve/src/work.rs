@@ -13,6 +13,7 @@ use stallmap::ending::StatementEnd;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 use stallmap::statements;
+use stallmap_console::exit::CommandFailure;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -87,12 +88,7 @@ pub(crate) fn defect() -> CodedFailure {
 
 /// The end of a query by its time.
 pub(crate) fn over(longest: Duration) -> CodedFailure {
-    let message = format!("the query ran longer than {:.1} s", longest.as_secs_f64());
-    CodedFailure::message(
-        TOO_LONG,
-        message,
-        "filter by one kernel_id, function_id or tensor_id, or raise --timeout",
-    )
+    CodedFailure::new(TOO_LONG, CommandFailure::over_time("query", longest))
 }
 
 /// The statement of a text.

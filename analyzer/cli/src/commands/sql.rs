@@ -2,11 +2,12 @@
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::shell::{self, SqlShell};
 use stallmap::location::CaptureLocation;
 use stallmap_console::args::{RowFormat, SqlArgs};
-use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::context::CommandContext;
 use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::rows::RowStyle;
@@ -29,6 +30,7 @@ pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
     };
     let style = RowStyle { format, canvas: output::sheet(), shape: TableShape::default(), limit };
     let target = args.output.clone().map_or(RowTarget::Stdout, RowTarget::File);
+    let longest = args.timeout.map(Duration::from_secs);
     let captures: Vec<_> =
         args.captures.iter().map(|capture| (capture.name.clone(), capture.path.clone())).collect();
     if let Some(name) = &args.query {
@@ -36,7 +38,7 @@ pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
         let values: Vec<_> =
             args.set.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect();
         let sql = saved_query(&session, name, &values)?;
-        return shell::batch(SqlShell::new(session, runtime()?, style, target)?, &sql).map(|()| OK);
+        return shell::batch(SqlShell::new(session, style, target, longest)?, &sql).map(|()| OK);
     }
     let is_shell = args.command.is_empty() && args.file.is_none() && io::stdin().is_terminal();
     if is_shell && args.output.is_some() {
@@ -57,9 +59,9 @@ pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
         return cluster::statements(context, (scheduler, args), text.as_deref(), (style, &target));
     }
     if !args.over.is_empty() {
-        return over(context, &args.over, text.as_deref(), (style, target));
+        return over(context, &args.over, text.as_deref(), (style, target, longest));
     }
-    let shell = SqlShell::new(context.open(&captures)?, runtime()?, style, target)?;
+    let shell = SqlShell::new(context.open(&captures)?, style, target, longest)?;
     run_shell(shell, text.as_deref())
 }
 
@@ -76,11 +78,11 @@ fn over(
     context: &CommandContext,
     places: &[CaptureLocation],
     text: Option<&str>,
-    (style, target): (RowStyle, RowTarget),
+    (style, target, longest): (RowStyle, RowTarget, Option<Duration>),
 ) -> Outcome {
     let fleet = stallmap_lists::trend::open(context, places, &[])?;
     let (found, skipped) = (fleet.found, fleet.skipped);
-    let outcome = run_shell(SqlShell::new(fleet.session, runtime()?, style, target)?, text);
+    let outcome = run_shell(SqlShell::new(fleet.session, style, target, longest)?, text);
     stallmap_lists::trend::say_skipped(found, &skipped);
     outcome
 }

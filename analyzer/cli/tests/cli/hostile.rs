@@ -11,6 +11,7 @@ use stallmap_schema::text::steers;
 use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::command::{CommandFolder, CommandRun, command};
+use crate::serving::{ENDLESS, RECURSIVE, doubled};
 
 /// Characters that a terminal obeys: a title, hidden text, the other direction, C1, a return.
 const STEERING: &str = "\x1b]0;title\x07\x1b[8m\u{202e}gnp\u{2066}\u{9b}2J\rX\x7f";
@@ -112,6 +113,24 @@ fn a_result_beyond_a_bound_is_refused() {
     let ran = run(&format!("SELECT {calls}"));
     let row = ran.expect_ok().stdout.lines().nth(1).unwrap().to_owned();
     assert_eq!(row, r#"xxx,  x,ccbcc,"[0, 1, 2]","[1, 1]""#);
+}
+
+#[test]
+fn a_statement_ends_at_its_time_and_leaves_no_file() {
+    let place = CommandFolder::new();
+    for sql in [ENDLESS, RECURSIVE, &doubled()] {
+        let begin = Instant::now();
+        let ran = place.run(&["sql", "tiny.stallmap", "--timeout", "1", "-o", "out.csv", "-c", sql]);
+        let text = &ran.expect_error(4).stderr;
+        assert!(text.contains("the statement ran longer than 1 s") && text.contains("--timeout"), "{text}");
+        assert!(begin.elapsed() < Duration::from_secs(10), "{sql}");
+    }
+    let left = fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("out.csv")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let ran =
+        place.run(&["sql", "tiny.stallmap", "--timeout", "60", "--format", "csv", "-c", "SELECT 1 AS n"]);
+    assert_eq!(ran.expect_ok().stdout, "n\n1\n");
 }
 
 #[test]

@@ -180,6 +180,26 @@ fn a_statement_that_is_too_large_is_refused_and_the_next_one_answered() {
 }
 
 #[test]
+fn prepared_statements_count_against_the_memory_and_leave_with_their_client() {
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap", "--memory", "32M"]);
+    let mut client = server.client();
+    let long = format!("SELECT '{}'", "y".repeat(300_000));
+    let refused = (0..100).find_map(|number| client.prepare(&format!("s{number}"), &long).err()).unwrap();
+    assert!(
+        refused.code == "53200" && refused.message.contains("prepared statements"),
+        "{}",
+        refused.message
+    );
+    client.query("DEALLOCATE ALL").unwrap();
+    client.prepare("s", &long).unwrap();
+    drop(client);
+    // A name of any length is no work for the thread that all clients share.
+    let error = server.client().query(&format!("SELECT * FROM {}", "launch".repeat(100_000))).unwrap_err();
+    assert_eq!(error.code, "42P01");
+}
+
+#[test]
 fn connections_are_counted_and_one_that_leaves_makes_room() {
     let place = CommandFolder::new();
     let server = PostgresServer::new(&place, &["tiny.stallmap", "--connections", "2"]);
@@ -200,7 +220,7 @@ fn connections_are_counted_and_one_that_leaves_makes_room() {
 #[test]
 fn a_long_answer_is_streamed_whole() {
     let place = CommandFolder::new();
-    let server = PostgresServer::new(&place, &["tiny.stallmap", "--memory", "64M"]);
+    let server = PostgresServer::new(&place, &["tiny.stallmap", "--memory", "32M"]);
     let mut client = server.client();
     // 200 MB of rows pass a server that may hold 64 MB.
     let count = client.count("SELECT value, repeat('x', 1000) FROM generate_series(1, 200000)").unwrap();

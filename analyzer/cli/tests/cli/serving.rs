@@ -17,6 +17,13 @@ pub(crate) const RECURSIVE: &str =
 pub(crate) const DOUBLING: &str =
     "WITH RECURSIVE r(s) AS (SELECT 'a' UNION ALL SELECT s || s FROM r) SELECT max(length(s)) FROM r";
 
+/// A statement whose last type doubles at each of its tables, which DataFusion computes in one step.
+pub(crate) fn doubled() -> String {
+    let table = |t| format!(", t{} AS (SELECT struct(a, a) AS a FROM t{t})", t + 1);
+    let tables = (0..30).map(table).collect::<Vec<_>>().concat();
+    format!("WITH t0 AS (SELECT 1 AS a){tables} SELECT a FROM t30")
+}
+
 /// Short statements whose plans are too large, with a part of the error for each.
 pub(crate) fn too_large() -> [(String, &'static str); 5] {
     let chain = |count: usize, first: &str, next: &dyn Fn(usize) -> String| {

@@ -68,6 +68,9 @@ pub struct SqlArgs {
     /// Maximum rows of a table, 0 for all. The rest are counted [default: 100 on a terminal, otherwise all]
     #[arg(short = 'n', long, visible_alias = "top", value_name = "N")]
     pub rows: Option<usize>,
+    /// Longest time of a statement [default: none]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "cluster", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub timeout: Option<u64>,
 }
 
 /// `stallmap cluster`

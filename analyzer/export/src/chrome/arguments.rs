@@ -33,7 +33,7 @@ rows! {
 }
 
 /// Element types: PyTorch's name, that of C++, and that of the library.
-const TYPES: [(&str, &str, &str); 11] = [
+const TYPES: [(&str, &str, &str); 12] = [
     ("float32", "float", "Float"),
     ("float64", "double", "Double"),
     ("float16", "c10::Half", "Half"),
@@ -45,6 +45,7 @@ const TYPES: [(&str, &str, &str); 11] = [
     ("uint8", "unsigned char", "Byte"),
     ("bool", "bool", "Bool"),
     ("complex64", "c10::complex<float>", "ComplexFloat"),
+    ("complex128", "c10::complex<double>", "ComplexDouble"),
 ];
 
 /// Inputs of an op that are written.
@@ -60,6 +61,10 @@ impl CollectiveArgs {
                 TYPES.iter().find(|(name, ..)| *name == dtype).map(|(.., library)| (*library).to_owned());
             known.unwrap_or(dtype)
         });
+        // TraceLens leaves out collectives that lack one of these. Only calls of all to all divide a message unevenly.
+        let is_even = self.call_name.as_ref().is_some_and(|name| !name.contains("to_all"));
+        let even = is_even.then_some("[]");
+        let ranks = self.group_ranks.as_deref().or(even);
         let arguments = [
             ("Collective name", json!(self.call_name)),
             ("In msg nelems", json!(self.in_element_count)),
@@ -68,7 +73,9 @@ impl CollectiveArgs {
             ("dtype", json!(dtype)),
             ("Process Group Name", json!(self.group_name)),
             ("Process Group Description", json!(self.group_description)),
-            ("Process Group Ranks", json!(self.group_ranks)),
+            ("Process Group Ranks", json!(ranks)),
+            ("In split size", json!(even)),
+            ("Out split size", json!(even)),
             ("Seq", json!(self.sequence_number)),
         ];
         let known = arguments.into_iter().filter(|(_, value)| !value.is_null());
@@ -134,6 +141,7 @@ fn type_of(row: &OpInputRow) -> String {
             })
         }
         (None, None) => LIST.to_owned(),
+        (None, Some(value)) if value.is_empty() => String::new(),
         (None, Some(value)) if value.starts_with('[') => "ScalarList".to_owned(),
         (None, Some(_)) => "Scalar".to_owned(),
     }

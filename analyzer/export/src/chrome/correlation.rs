@@ -16,7 +16,8 @@ impl CallCorrelations {
     pub(super) fn from_timeline(timeline: &CaptureTimeline) -> Self {
         let calls = SharedCalls::from_timeline(timeline);
         let first = timeline.launches.iter().filter(|launch| calls.first(launch).0 == launch.kernel_id);
-        let copies = timeline.copies.iter().map(|copy| copy.correlation_id);
+        let copies = timeline.copies.iter().enumerate().filter(|(place, copy)| calls.is_first(copy, *place));
+        let copies = copies.map(|(_, copy)| copy.correlation_id);
         let numbers: Vec<_> = first.map(|launch| launch.correlation_id).chain(copies).collect();
         let known: BTreeSet<u64> = numbers.iter().flatten().copied().filter(|number| *number > 0).collect();
         let last = timeline.launches.iter().map(|launch| launch.kernel_id).max();
@@ -35,8 +36,12 @@ impl CallCorrelations {
         (own.unwrap_or(first + 1), first == launch.kernel_id, is_graph)
     }
 
-    /// The correlation of a copy, by its place.
-    pub(super) fn copy(&self, copy: &TimelineCopy, place: u64) -> u64 {
-        copy.correlation_id.filter(|_| self.are_of_source).unwrap_or(self.first_copy + place)
+    /// The correlation of a copy, by its place, and if it is the first of its call.
+    pub(super) fn copy(&self, copy: &TimelineCopy, place: usize) -> (u64, bool) {
+        let works = self.calls.of_copy(copy);
+        let first = works.and_then(|works| works.copies.first()).copied().unwrap_or(place);
+        let kernel = works.and_then(|works| works.kernels.first()).map(|kernel| kernel + 1);
+        let own = copy.correlation_id.filter(|_| self.are_of_source).or(kernel);
+        (own.unwrap_or(self.first_copy + first as u64), self.calls.is_first(copy, place))
     }
 }

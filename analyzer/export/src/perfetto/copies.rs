@@ -5,35 +5,54 @@ use super::names::{COPY_STAGE, FILL_STAGE, InternedStrings};
 use super::packet_at;
 use crate::proto::MessageBuilder;
 use crate::round::unsigned;
-use crate::timeline::{CaptureTimeline, TimelineCopy};
+use crate::timeline::{CaptureTimeline, SharedCalls, TimelineCopy};
 
 /// A copy or fill with a time on the GPU.
 pub(super) struct TimedCopy<'a> {
     pub(super) copy: &'a TimelineCopy,
+    /// Its place among all copies and fills.
+    pub(super) place: usize,
     end_ns: i64,
     /// The number of its event, behind those of launches.
     pub(super) event_id: u64,
 }
 
+/// The number of the event of a copy or fill, by its place.
+pub(super) fn copy_event(timeline: &CaptureTimeline) -> impl Fn(usize) -> u64 + use<> {
+    let last = timeline.launches.iter().map(|launch| event_id(launch.kernel_id)).max().unwrap_or(0);
+    move |place| last + 1 + place as u64
+}
+
 /// Copies and fills with a time on the GPU.
 pub(super) fn timed(timeline: &CaptureTimeline) -> impl Iterator<Item = TimedCopy<'_>> {
-    let last = timeline.launches.iter().map(|launch| event_id(launch.kernel_id)).max().unwrap_or(0);
-    let timed = timeline.copies.iter().filter_map(|copy| Some((copy, copy.end_ns?)));
-    timed.zip(last + 1..).map(|((copy, end_ns), event_id)| TimedCopy { copy, end_ns, event_id })
+    let event = copy_event(timeline);
+    let timed = timeline.copies.iter().enumerate();
+    timed.filter_map(move |(place, copy)| {
+        Some(TimedCopy { copy, place, end_ns: copy.end_ns?, event_id: event(place) })
+    })
 }
 
 /// One packet per copy and fill with a time on the GPU.
 pub(super) fn packets<'a>(
     timeline: &'a CaptureTimeline,
     names: &'a InternedStrings,
+    calls: &'a SharedCalls,
 ) -> impl Iterator<Item = MessageBuilder> + 'a {
-    timed(timeline).map(|timed| packet_at(unsigned(timed.copy.begin_ns)).message(53, &stage(&timed, names)))
+    let event = copy_event(timeline);
+    timed(timeline).map(move |timed| {
+        let works = calls.of_copy(timed.copy);
+        let first = works.and_then(|works| works.copies.first()).map(|place| event(*place));
+        // Kernels of one call share the number of the first one, and its copies too.
+        let correlation = works.and_then(|works| works.kernels.first().copied()).or(first);
+        let stage = stage(&timed, names, correlation.unwrap_or(timed.event_id));
+        packet_at(unsigned(timed.copy.begin_ns)).message(53, &stage)
+    })
 }
 
-fn stage(timed: &TimedCopy<'_>, names: &InternedStrings) -> MessageBuilder {
-    let TimedCopy { copy, end_ns, event_id } = timed;
+fn stage(timed: &TimedCopy<'_>, names: &InternedStrings, correlation: u64) -> MessageBuilder {
+    let TimedCopy { copy, end_ns, event_id, .. } = timed;
     let extra = [
-        ("correlation", copy.call_begin_ns.map(|_| *event_id)),
+        ("correlation", copy.call_begin_ns.map(|_| correlation)),
         ("bytes", copy.size_bytes),
         ("stream", copy.stream_id.map(u64::from)),
         ("device", copy.device_id.map(unsigned)),

@@ -34,8 +34,8 @@ fn stage(launch: &TimelineLaunch, names: &InternedStrings, calls: &SharedCalls) 
         .messages(
             6,
             calls
-                .kernels(launch)
-                .and_then(|kernels| kernels.first())
+                .of_launch(launch)
+                .and_then(|works| works.kernels.first())
                 .map(|first| MessageBuilder::default().text(1, "correlation").text(2, &first.to_string())),
         )
 }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::copies::{TimedCopy, timed};
+use super::copies::{TimedCopy, copy_event, timed};
 use super::kernels::event_id;
 use super::{packet, packet_at};
 use crate::proto::MessageBuilder;
 use crate::round::unsigned;
-use crate::timeline::{CaptureTimeline, SharedCalls, TimelineCall, TimelineLaunch};
+use crate::timeline::{CallWorks, CaptureTimeline, SharedCalls, TimelineCall, TimelineLaunch};
 
 /// A slice begins, and ends.
 pub(super) const BEGIN: u64 = 1;
@@ -33,13 +33,14 @@ pub(super) fn packets(
     for call in &timeline.calls {
         threads.entry((call.process_id, call.thread_id)).or_default().push(call_slice(call));
     }
+    let event = copy_event(timeline);
     for launch in &timeline.launches {
         let thread = (launch.process_id, launch.thread_id.unwrap_or(0));
-        threads.entry(thread).or_default().extend(launch_slice(launch, calls));
+        threads.entry(thread).or_default().extend(launch_slice(launch, calls.of_launch(launch), &event));
     }
-    for timed in timed(timeline) {
+    for timed in timed(timeline).filter(|timed| calls.is_first(timed.copy, timed.place)) {
         let thread = (timed.copy.process_id, timed.copy.thread_id.unwrap_or(0));
-        threads.entry(thread).or_default().extend(copy_slice(&timed));
+        threads.entry(thread).or_default().extend(copy_slice(&timed, calls.of_copy(timed.copy), &event));
     }
     let described = described(timeline, threads.keys().copied());
     let slices = threads
@@ -95,30 +96,42 @@ fn call_slice(call: &TimelineCall) -> ThreadSlice {
     ThreadSlice { begin_ns: unsigned(call.begin_ns), end_ns: call.end_ns.map(unsigned), event }
 }
 
-/// The call of a launch. Kernels of one call have the first one's slice.
-fn launch_slice(launch: &TimelineLaunch, calls: &SharedCalls) -> Option<ThreadSlice> {
+/// The call of a launch. Work of one call has the first one's slice.
+fn launch_slice(
+    launch: &TimelineLaunch,
+    works: Option<&CallWorks>,
+    copy_event: impl Fn(usize) -> u64,
+) -> Option<ThreadSlice> {
     let own = [launch.kernel_id];
-    let kernels = calls.kernels(launch).unwrap_or(&own);
-    let name = if kernels.len() > 1 { "graph launch" } else { "launch" };
+    let kernels = works.map_or(&own[..], |works| &works.kernels);
+    let name = if works.is_some() { "graph launch" } else { "launch" };
     let name = launch.call_name.as_deref().unwrap_or(name);
     let event = MessageBuilder::default().text(22, "cuda_runtime").text(23, name);
     let event = event.message(4, &number("kernel_id", launch.kernel_id));
     let begin_ns = launch.call_begin_ns.filter(|_| kernels.first() == Some(&launch.kernel_id))?;
+    let copies = works.into_iter().flat_map(|works| &works.copies).map(|place| copy_event(*place));
     Some(ThreadSlice {
         begin_ns: unsigned(begin_ns),
         end_ns: launch.call_end_ns.map(unsigned),
-        event: arrows(event, kernels.iter().map(|kernel_id| event_id(*kernel_id))),
+        event: arrows(event, kernels.iter().map(|kernel_id| event_id(*kernel_id)).chain(copies)),
     })
 }
 
-fn copy_slice(timed: &TimedCopy<'_>) -> Option<ThreadSlice> {
-    let TimedCopy { copy, event_id, .. } = timed;
+fn copy_slice(
+    timed: &TimedCopy<'_>,
+    works: Option<&CallWorks>,
+    copy_event: impl Fn(usize) -> u64,
+) -> Option<ThreadSlice> {
+    let TimedCopy { copy, place, event_id, .. } = timed;
+    let own = [*place];
+    let copies = works.map_or(&own[..], |works| &works.copies);
     let name = copy.call_name.as_deref().unwrap_or(&copy.kind);
     let event = MessageBuilder::default().text(22, "cuda_runtime").text(23, name);
+    let event = event.message(4, &number("correlation", *event_id));
     Some(ThreadSlice {
         begin_ns: unsigned(copy.call_begin_ns?),
         end_ns: copy.call_end_ns.map(unsigned),
-        event: arrows(event.message(4, &number("correlation", *event_id)), [*event_id]),
+        event: arrows(event, copies.iter().map(|place| copy_event(*place))),
     })
 }
 

@@ -6,8 +6,8 @@ use stallmap_schema::word::{ActivityKind, Instrument, LossKind};
 
 use super::KinetoReader;
 use super::category::host_wait;
-use crate::join::{join_ops, join_steps, shift, span};
-use crate::model::{TraceActivity, TraceCall, TraceKernel, TraceModel, TraceProcess, UnmatchedCall};
+use crate::join::{begin, join_ops, join_steps, shift};
+use crate::model::{TraceActivity, TraceKernel, TraceModel, TraceProcess, UnmatchedCall};
 use crate::nest::{ThreadSpan, enclosing};
 
 impl KinetoReader {
@@ -95,8 +95,7 @@ impl KinetoReader {
         self.left.calls = calls.iter().filter(|call| host_wait(&call.name).is_none()).count() as u64;
         calls.retain(|call| call.kernel.is_some());
         calls.sort_by_key(|call| call.call.begin_ns);
-        let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
-        let points: Vec<ThreadSpan> = calls.iter().map(|call| point(call.call)).collect();
+        let points: Vec<ThreadSpan> = calls.iter().map(|call| begin(call.call)).collect();
         let calls = calls.into_iter().zip(enclosing(&self.trace.ops, &points));
         let pending = calls.filter_map(|(call, op)| {
             let kernel = call.kernel?;

@@ -32,7 +32,8 @@ impl OpInputs {
         let count = self.sizes.len().max(self.types.len()).max(self.values.len());
         for (place, position) in (0..count).zip(0..) {
             let name = self.types.get(place).map(String::as_str).unwrap_or_default();
-            let value = self.values.get(place).filter(|value| !value.is_empty());
+            // The last input stays without a value, too: it says how many there are.
+            let value = self.values.get(place).filter(|value| !value.is_empty() || place + 1 == count);
             if is_tensor(name) {
                 let empty = Vec::new();
                 let sizes = self.sizes.get(place).unwrap_or(&empty);
@@ -175,5 +176,14 @@ mod tests {
             ]
         );
         assert_eq!(long, 1);
+        let inputs = OpInputs {
+            sizes: sizes("[[8], [], []]"),
+            values: words(r#"["", "", ""]"#),
+            types: words(r#"["int", "", ""]"#),
+            ..OpInputs::default()
+        };
+        let (found, _) = inputs.values();
+        let last = found.last().map(|input| (input.position, input.value.as_deref()));
+        assert_eq!((found.len(), last), (2, Some((2, Some("")))));
     }
 }

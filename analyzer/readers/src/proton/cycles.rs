@@ -15,8 +15,8 @@ use stallmap_schema::word::{Instrument, LossKind};
 use super::ScopeNode;
 use crate::model::{TraceCounter, TraceKernel, TraceModel, TraceProcess};
 
-/// A part of the processes' names in a trace of cycles.
-const MARK: &[u8] = b"[measure in clock cycle";
+/// A part of the processes' names in a trace of cycles, and since Triton 3.6 an argument.
+const MARKS: [&[u8]; 2] = [b"[measure in clock cycle", b"Finalization Time (ns)"];
 /// Bytes of a file in which that part is searched for.
 const HEAD_BYTES: u64 = 1 << 16;
 /// Names of counters, in front of that of the scope.
@@ -83,12 +83,13 @@ impl KernelScopes {
     }
 }
 
-/// True for a Chrome trace of cycles: its processes say it.
+/// True for a Chrome trace of cycles: its processes or arguments say it.
 pub(crate) fn is_trace(input: &ImportInput) -> ReadResult<bool> {
     let mut head = Vec::new();
     // What cannot be read is for the reader to explain.
     let result = input.open()?.take(HEAD_BYTES).read_to_end(&mut head);
-    Ok(result.is_ok() && head.windows(MARK.len()).any(|part| part == MARK))
+    let has = |mark: &&[u8]| head.windows(mark.len()).any(|part| part == *mark);
+    Ok(result.is_ok() && MARKS.iter().any(has))
 }
 
 /// An event: a scope of a warp.
@@ -101,6 +102,8 @@ struct WarpScope {
     length: Option<f64>,
     /// Cycles between the begins of launches.
     gap: Option<f64>,
+    /// Cycles in a microsecond, where the trace says it.
+    rate: Option<f64>,
 }
 
 /// A launch: its kernel, and scopes with their number and cycles.
@@ -160,6 +163,8 @@ impl WarpScope {
                         let text = json.scalar()?.unwrap_or_default();
                         let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
                         event.gap = number(Some(digits.to_owned())).filter(|gap| *gap > 0.0);
+                    } else if key == "Frequency (MHz)" {
+                        event.rate = number(json.scalar()?).filter(|rate| *rate > 0.0);
                     } else {
                         json.skip()?;
                     }
@@ -204,7 +209,7 @@ impl ScopedLaunches {
             launch.blocks.insert(event.process.clone());
             let (count, cycles) = launch.scopes.entry(event.scope).or_default();
             *count += 1;
-            *cycles += (length * CYCLES_PER_UNIT).round();
+            *cycles += (length * event.rate.unwrap_or(CYCLES_PER_UNIT)).round();
         }
         self.block = event.process;
         Ok(())

@@ -13,6 +13,11 @@ pub fn span(call: TraceCall) -> ThreadSpan {
     ThreadSpan { thread: call.thread, begin_ns: call.begin_ns, end_ns: call.end_ns }
 }
 
+/// The begin of a call. One that begins where an op ends, and outlasts it, is not within it.
+pub fn begin(call: TraceCall) -> ThreadSpan {
+    ThreadSpan { end_ns: call.end_ns.min(call.begin_ns.saturating_add(1)), ..span(call) }
+}
+
 /// Gives ops their parents, phases and forward ops, and kernels, copies and fills the op around their call.
 ///
 /// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
@@ -42,9 +47,8 @@ pub fn join_ops(trace: &mut TraceModel) {
     let kernels = trace.kernels.iter_mut().map(|kernel| (kernel.call, &mut kernel.op));
     let works = trace.works.iter_mut().map(|work| (work.call, &mut work.op));
     let called = kernels.chain(works).filter_map(|(call, op)| Some((call?, op)));
-    let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
     let (points, slots): (Vec<ThreadSpan>, Vec<&mut Option<usize>>) =
-        called.map(|(call, op)| (point(call), op)).unzip();
+        called.map(|(call, op)| (begin(call), op)).unzip();
     for (slot, op) in slots.into_iter().zip(enclosing(&trace.ops, &points)) {
         *slot = op.get();
     }
@@ -171,5 +175,19 @@ mod tests {
         calls.sort_by_key(|(call, _)| (call.begin_ns, Reverse(call.end_ns)));
         sort_ops(&mut ops);
         assert_eq!(names(&ops), calls.into_iter().map(|(_, name)| name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_call_that_begins_as_an_op_ends_is_of_the_op_around_both() {
+        let ops = [span_of(0, 40), span_of(10, 20), span_of(25, 25)];
+        let of = |begin_ns, end_ns| {
+            let call = TraceCall { thread: 1, begin_ns, end_ns };
+            enclosing(&ops, &[begin(call)]).first().and_then(|op| op.get())
+        };
+        assert_eq!((of(20, 25), of(19, 22), of(20, 20), of(25, 25)), (Some(0), Some(1), Some(1), Some(2)));
+    }
+
+    fn span_of(begin_ns: i64, end_ns: i64) -> ThreadSpan {
+        ThreadSpan { thread: 1, begin_ns, end_ns }
     }
 }

@@ -81,7 +81,7 @@ fn outer(spans: &[impl SpannedRow], points: &[impl SpannedRow], first: usize) ->
         if open.last().is_some_and(|(outer, _)| outer.thread != span.thread) {
             open.clear();
         }
-        // A point at the end of a span belongs to it, as the sources count.
+        // A point at the end of a span belongs to it.
         let enclosing = open.partition_point(|(outer, _)| outer.end_ns >= span.end_ns);
         if let Some(slot) = place.checked_sub(first).and_then(|place| found.get_mut(place)) {
             let inner = enclosing.checked_sub(1).and_then(|outer| open.get(outer));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use stallmap_schema::word::Phase;
 
-use crate::trace::join::span;
+use crate::trace::join::{begin, span};
 use crate::trace::model::{RowLink, TraceCall, TraceFrame, TraceKernel, TraceModel};
 use crate::trace::nest::{ThreadSpan, enclosing, parents};
 
@@ -69,10 +69,9 @@ impl FrameFunctions {
             let inner = inner.get();
             op.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers))).into();
         }
-        let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
         let called = trace.kernels.iter_mut().filter_map(|kernel| Some((kernel.call?, kernel)));
         let (points, kernels): (Vec<ThreadSpan>, Vec<&mut TraceKernel>) =
-            called.map(|(call, kernel)| (point(call), kernel)).unzip();
+            called.map(|(call, kernel)| (begin(call), kernel)).unzip();
         for (kernel, inner) in kernels.into_iter().zip(enclosing(&self.calls, &points)) {
             let inner = inner.get();
             kernel.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers)));

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::ParamValues;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::LogicalPlan;
 use stallmap::statements;
 
 use super::PostgresConnection;
+use super::held::{held, plan_bytes};
 use crate::failure::CodedFailure;
 use crate::kind::PostgresType;
 use crate::message::{BindMessage, ClientMessage, ServerMessage, ValueFormat, nth_format};
@@ -29,6 +31,7 @@ pub(super) struct PreparedQuery {
     columns: Vec<AnswerColumn>,
     /// Each parameter: its type on the wire, and the type that the plan expects.
     parameters: Vec<(PostgresType, Option<DataType>)>,
+    _memory: MemoryReservation,
 }
 
 /// A statement with values.
@@ -38,6 +41,7 @@ pub(super) struct BoundPortal {
     formats: Vec<ValueFormat>,
     /// The rows that are being sent.
     rows: Option<RunningQuery>,
+    _memory: MemoryReservation,
 }
 
 impl PostgresConnection {
@@ -103,7 +107,10 @@ impl PostgresConnection {
         };
         let parameters = plan.as_ref().map_or_else(|| Ok(Vec::new()), |plan| parameters(plan, types))?;
         let columns = plan.as_ref().map(columns).unwrap_or_default();
-        self.statements.insert(name, Arc::new(PreparedQuery { action, plan, columns, parameters }));
+        let bytes = 2 * sql.len() + plan.as_ref().map_or(0, plan_bytes);
+        let memory = held(&self.server.session, bytes)?;
+        let prepared = PreparedQuery { action, plan, columns, parameters, _memory: memory };
+        self.statements.insert(name, Arc::new(prepared));
         self.wire.send(&ServerMessage::Parsed);
         Ok(())
     }
@@ -116,6 +123,8 @@ impl PostgresConnection {
         if expected != given {
             return Err(CodedFailure::protocol(format!("{given} values for {expected} parameters")).into());
         }
+        let bytes = bind.values.iter().flat_map(|(_, bytes)| bytes).map(|bytes| 2 * bytes.len()).sum();
+        let memory = held(&self.server.session, bytes)?;
         let values = bind.values.into_iter().zip(&prepared.parameters).enumerate();
         let values = values.map(|(index, ((format, bytes), (kind, expected)))| {
             parameter::value(index + 1, *kind, format, bytes, expected.as_ref())
@@ -125,7 +134,8 @@ impl PostgresConnection {
             Some(plan) if !values.is_empty() => Some(with_values(plan, values)?),
             plan => plan,
         };
-        self.portals.insert(bind.portal, BoundPortal { prepared, plan, formats: bind.results, rows: None });
+        let portal = BoundPortal { prepared, plan, formats: bind.results, rows: None, _memory: memory };
+        self.portals.insert(bind.portal, portal);
         self.wire.send(&ServerMessage::Bound);
         Ok(())
     }

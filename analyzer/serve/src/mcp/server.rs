@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, Outcome};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
@@ -98,15 +98,8 @@ impl McpServer {
         match timeout(self.longest, task.result()).await {
             Ok(Ok(answered)) => answered,
             Ok(Err(defect)) => Err(defect.into_failure()),
-            Err(_) => Err(self.over()),
+            Err(_) => Err(CommandFailure::over_time("call", self.longest)),
         }
-    }
-
-    fn over(&self) -> CommandFailure {
-        let hint =
-            "filter by one kernel_id, function_id or tensor_id, or start the server with a larger --timeout";
-        CommandFailure::message(QUERY, format!("the call ran longer than {} s", self.longest.as_secs_f64()))
-            .hint(hint.to_owned())
     }
 }
 

@@ -78,3 +78,57 @@ fn other_numbers_and_names_attribute_nothing() {
     let lost = "SELECT lost_count AS n FROM loss WHERE reason LIKE 'kernels of graphs whose launches%'";
     assert_eq!(number(&place, "y.stallmap", lost), 12);
 }
+
+/// Two graph launches with two kernels, a copy and a fill each, a graph of two copies, and a copy by its own call.
+const GRAPH_COPIES: &str = r#"
+import json
+events, gpu = [], {"device": 0, "stream": 7}
+def event(cat, name, tid, ts, dur, **args):
+    pid = 5 if cat in ("cuda_runtime", "cpu_op") else 0
+    events.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args})
+for number in range(2):
+    at, own = 100 * number, {"correlation": 50 + number, **gpu}
+    event("cuda_runtime", "cudaGraphLaunch", 5, at, 5, correlation=50 + number)
+    event("gpu_memset", "Memset (Device)", 7, at + 10, 1, bytes=64, **own)
+    for place in range(2):
+        event("kernel", f"k{place}", 7, at + 20 + 10 * place, 3, grid=[1, 1, 1], block=[32, 1, 1], **own)
+    event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 7, at + 50, 2, bytes=128, **own)
+event("cuda_runtime", "cudaGraphLaunch", 5, 300, 5, correlation=60)
+for place in range(2):
+    event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 7, 310 + 10 * place, 2, bytes=128, correlation=60, **gpu)
+event("cpu_op", "aten::copy_", 5, 400, 9)
+event("cuda_runtime", "cudaMemcpyAsync", 5, 401, 5, correlation=70)
+event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, 410, 2, bytes=128, correlation=70, **gpu)
+json.dump({"traceEvents": events}, open("trace.json", "w"))
+"#;
+
+/// Work by call: the name of each call with the number of kernels, copies and fills that have its correlation.
+const CALLS: &str = r#"
+import gzip, json
+events = json.load(gzip.open("again.json.gz"))["traceEvents"]
+work = [event["args"]["correlation"] for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+calls = [event for event in events if event.get("cat") == "cuda_runtime"]
+print([(call["name"], work.count(call["args"]["correlation"])) for call in sorted(calls, key=lambda call: call["ts"])])
+"#;
+
+#[test]
+fn copies_of_a_graph_share_its_launch_call_in_exports() {
+    let place = CommandFolder::new();
+    python(&place, GRAPH_COPIES);
+    place.run(&["import", "trace.json", "-o", "x.stallmap"]).expect_ok();
+    place.run(&["export", "kineto", "x.stallmap", "-o", "again.json.gz"]).expect_ok();
+    let calls =
+        "[('cudaGraphLaunch', 4), ('cudaGraphLaunch', 4), ('cudaGraphLaunch', 2), ('cudaMemcpyAsync', 1)]";
+    assert_eq!(python(&place, CALLS).trim(), calls);
+    place.run(&["export", "perfetto", "x.stallmap", "-o", "again.pftrace"]).expect_ok();
+    for file in ["again.json.gz", "again.pftrace"] {
+        place.run(&["import", file, "-o", &format!("{file}.stallmap")]).expect_ok();
+    }
+    let work = "SELECT call_name, call_begin_ns - min(call_begin_ns) OVER () AS at, count(*) AS n FROM gpu_activity \
+         WHERE kind <> 'kernel' GROUP BY call_name, call_begin_ns ORDER BY at";
+    let expected = rows(&place, "x.stallmap", work);
+    assert_eq!(expected.len(), 4, "{expected:?}");
+    for file in ["again.json.gz", "again.pftrace"] {
+        assert_eq!(rows(&place, &format!("{file}.stallmap"), work), expected, "{file}");
+    }
+}

@@ -116,8 +116,9 @@ tree = node("ROOT", {}, [
 json.dump([tree, {"CUDA": {"0": {"arch": "90", "num_sms": 132}}}], open("cycles.hatchet", "w"))
 random.seed(3)
 total = 0
-def trace(gap):
+def trace(name):
     global total
+    gap, is_newer = name == "gap", name == "newer"
     events, total = [], 0
     for launch, kernel in enumerate(["add", "add", "mul"]):
         for block in range(3):
@@ -125,14 +126,16 @@ def trace(gap):
                 for scope in ["load", "load", "store"]:
                     length = random.randrange(1, 900)
                     total += length * (scope == "load")
-                    process = f"{kernel} Core{block % 2} CTA{block} [measure in clock cycle (assume 1GHz)]"
+                    process = f"{kernel} Core{block % 2} CTA{block}" + ("" if is_newer else " [measure in clock cycle (assume 1GHz)]")
                     args = {"Unit": "GPU cycle", **({"Kernel Gap": "10000000cycle(ns)"} if gap else {})}
+                    if is_newer:
+                        args = {"Finalization Time (ns)": 128, "Frequency (MHz)": 1000.0, "call_stack": ["ROOT", kernel]}
                     events.append({"cname": "good", "name": scope, "cat": kernel, "ph": "X", "pid": process, "tid": f"warp {warp} (line 0)",
                                    "ts": (launch * 10**7 + random.randrange(1000)) / 1000.0, "dur": length / 1000.0, "args": args})
     events.append({"name": "load", "cat": "add", "ph": "X", "pid": "add", "tid": "x", "ts": 1})
-    json.dump({"displayTimeUnit": "ns", "traceEvents": events}, open(f"{'gap' if gap else 'plain'}.json", "w"))
+    json.dump({"displayTimeUnit": "ns", "traceEvents": events}, open(f"{name}.json", "w"))
     return total
-print(trace(True), trace(False))
+print(trace("gap"), trace("plain"), trace("newer"))
 "#;
 
 #[test]
@@ -140,7 +143,7 @@ fn scopes_of_kernels_have_their_cycles() {
     let place = CommandFolder::new();
     let printed = python(&place, CYCLES);
     let totals: Vec<u64> = printed.split(' ').map(|total| total.parse().unwrap()).collect();
-    for (file, total) in ["gap.json", "plain.json"].into_iter().zip(totals) {
+    for (file, total) in ["gap.json", "plain.json", "newer.json"].into_iter().zip(totals) {
         let capture = format!("{file}.stallmap");
         let ran = place.run(&["import", file, "-o", &capture]);
         assert!(ran.expect_ok().stderr.contains("events without a kernel or a length: 1"), "{}", ran.stderr);
