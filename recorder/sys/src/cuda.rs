@@ -71,6 +71,10 @@ crate::functions! {
         device_total_memory: cuDeviceTotalMem_v2(*mut usize, c_int) -> c_int;
         /// (value, attribute, device)
         device_get_attribute: cuDeviceGetAttribute(*mut c_int, c_int, c_int) -> c_int;
+        /// (shape, array)
+        array_shape: cuArray3DGetDescriptor_v2(*mut ArrayShape, DriverHandle) -> c_int;
+        /// (array, mipmapped array, level)
+        array_of_level: cuMipmappedArrayGetLevel(*mut DriverHandle, DriverHandle, c_uint) -> c_int;
         /// (value, attribute, function)
         function_get_attribute: cuFuncGetAttribute(*mut c_int, c_int, DriverHandle) -> c_int;
         /// (function, index, offset, bytes): 1 past the last parameter
@@ -297,6 +301,23 @@ pub const SYNCHRONIZE_IDS: [u32; 3] = [17, 126, 440];
 
 /// Callback numbers of the functions that map memory: cuMemMap and cuMemSetAccess.
 pub const MAP_IDS: [u32; 2] = [551, 553];
+
+/// Callback numbers of cuTexObjectCreate and cuSurfObjectCreate: (handle, CUDA_RESOURCE_DESC, ...).
+pub const TEXTURE_IDS: [u32; 2] = [339, 343];
+
+/// CUDA_ARRAY3D_DESCRIPTOR.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ArrayShape {
+    /// Elements in x, in y and in z or layers: 0 for dimensions that the array lacks.
+    pub extent: [usize; 3],
+    /// CUarray_format.
+    pub format: c_uint,
+    /// Channels of an element.
+    pub channel_count: c_uint,
+    /// Flags, and what rounds them up.
+    pub flags: [c_uint; 2],
+}
 
 /// Callback numbers of the functions that may copy from a CUDA array, each with its form for per-thread default streams.
 pub mod array_copy_id {

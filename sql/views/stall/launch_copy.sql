@@ -1,4 +1,4 @@
--- Memory that one asynchronous copy of one launch reads or writes, where no instrument observed it: by tensor maps, and by
+-- Memory that one asynchronous copy or access to a texture of one launch uses, where no instrument observed it: by tensor maps, and by
 -- pointers among the launch's parameters, as in `pc_tensor_share`.
 CREATE VIEW launch_copy (
   kernel_id,

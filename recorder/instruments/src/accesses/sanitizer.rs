@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use stallmap_config::Config;
 use stallmap_schema::id::AllocationId;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{DriverHandle, MAP_IDS, SYNCHRONIZE_IDS, array_copy_id, launch_id, node_type};
+use stallmap_sys::cuda::{
+    DriverHandle, MAP_IDS, SYNCHRONIZE_IDS, TEXTURE_IDS, array_copy_id, launch_id, node_type,
+};
 use stallmap_sys::locate;
 use stallmap_sys::sanitizer::{
     ContextData, GraphNodeData, LaunchData, Sanitizer, domain, graphs as graph_event, launch as launch_event,
@@ -39,6 +41,7 @@ mod launch;
 mod memory;
 mod modules;
 mod snapshots;
+mod textures;
 mod timing;
 mod turn;
 
@@ -82,6 +85,8 @@ struct SanitizerState {
     /// Allocations by address, with their bytes.
     allocations: BTreeMap<u64, (AllocationId, u64)>,
     next_allocation: u64,
+    /// Bytes of the CUDA arrays that textures and surfaces were made of.
+    arrays: BTreeMap<HandleKey, u64>,
     devices: BTreeSet<c_int>,
     compiled: BTreeMap<(i32, i32), Arc<Vec<u8>>>,
 }
@@ -131,7 +136,8 @@ pub fn attach() -> Result<(), String> {
     let launches =
         [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
     let copies = array_copy_id::ALL.concat();
-    let others = graphs::CALLBACKS.into_iter().chain(SYNCHRONIZE_IDS).chain(MAP_IDS).chain(copies);
+    let others =
+        graphs::CALLBACKS.into_iter().chain(SYNCHRONIZE_IDS).chain(MAP_IDS).chain(TEXTURE_IDS).chain(copies);
     for id in launches.into_iter().chain(others) {
         // SAFETY: as above. Without these callbacks parameters and nodes are missing, and that is counted at each launch.
         unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };
