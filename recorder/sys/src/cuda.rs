@@ -319,6 +319,16 @@ pub struct ArrayShape {
     pub flags: [c_uint; 2],
 }
 
+/// Callback numbers of the functions that make and destroy CUDA arrays.
+pub mod array_id {
+    /// cuMipmappedArrayCreate (array, shape, levels).
+    pub const MAKE_LEVELS: u32 = 347;
+    /// It, cuArrayCreate and cuArray3DCreate (array, shape).
+    pub const MAKE: [u32; 3] = [272, 274, MAKE_LEVELS];
+    /// cuArrayDestroy and cuMipmappedArrayDestroy (array).
+    pub const DESTROY: [u32; 2] = [89, 349];
+}
+
 /// Callback numbers of the functions that may copy from a CUDA array, each with its form for per-thread default streams.
 pub mod array_copy_id {
     /// cuMemcpyAtoD (destination, array, offset, bytes).

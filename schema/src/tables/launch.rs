@@ -205,7 +205,7 @@ crate::tables! {
         is_surface: bool,
         /// The handle.
         handle: u64,
-        /// First address of its memory. A CUDA array has none: its handle, which `device_allocation` has as an address too.
+        /// First address of its memory. A CUDA array has none: that of its row of `device_allocation`, from 2^62.
         address: Address,
         /// Bytes of its memory, without levels after the first.
         size_bytes: u64,

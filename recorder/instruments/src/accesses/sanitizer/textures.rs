@@ -9,7 +9,7 @@ use stallmap_session::gpu::device;
 use stallmap_session::{context, replayed, session};
 use stallmap_sys::cuda::{ArrayShape, DriverHandle};
 
-use super::{AccessInstrument, own};
+use super::{AccessInstrument, HandleKey, SanitizerState, own};
 
 /// CU_RESOURCE_TYPE_ARRAY.
 const ARRAY: u64 = 0;
@@ -19,6 +19,18 @@ const LEVELS: u64 = 1;
 const LINEAR: u64 = 2;
 /// CU_RESOURCE_TYPE_PITCH2D.
 const PITCHED: u64 = 3;
+
+/// First address of the CUDA arrays' allocations: arrays have no addresses, and no memory lies there.
+const ARRAY_ADDRESSES: u64 = 1 << 62;
+const ARRAY_ALIGNMENT: u64 = 512;
+
+/// A CUDA array that was recorded as an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordedArray {
+    allocation_id: AllocationId,
+    address: u64,
+    shape: ArrayShape,
+}
 
 /// A CUDA_RESOURCE_DESC up to its last field that is looked at.
 type ResourceWords = [u64; 6];
@@ -127,28 +139,13 @@ impl AccessInstrument {
         }
     }
 
-    /// The texture of a CUDA array, whose memory is recorded with it.
+    /// The texture of a CUDA array.
     fn array_texture(&self, handle: u64, has_levels: bool) -> Option<TextureEvent> {
-        let driver = device::driver()?;
-        let mut array = DriverHandle::of_key(usize::try_from(handle).ok()?);
-        let mut shape = ArrayShape::default();
-        let is_known = own(|| {
-            // SAFETY: the program made a texture of this array, and both outlive the calls.
-            unsafe {
-                (!has_levels || (driver.array_of_level)(&raw mut array, array, 0) == 0)
-                    && (driver.array_shape)(&raw mut shape, array) == 0
-            }
-        });
-        if !is_known {
-            return None;
-        }
+        let RecordedArray { address, shape, .. } = self.array(usize::try_from(handle).ok()?, has_levels)?;
         let [width, height, depth] = shape.extent.map(|part| part as u64);
-        let size_bytes =
-            width * height.max(1) * depth.max(1) * texel_bytes(shape.format, shape.channel_count);
-        self.array_found(handle, size_bytes);
         Some(TextureEvent {
-            address: Address(handle),
-            size_bytes,
+            address: Address(address),
+            size_bytes: array_bytes(shape),
             width,
             height,
             depth,
@@ -158,21 +155,49 @@ impl AccessInstrument {
         })
     }
 
-    /// Records a CUDA array as an allocation where its first texture is made. When it was allocated is not known.
-    fn array_found(&self, handle: u64, size_bytes: u64) {
-        let mut state = self.lock();
-        let Ok(key) = usize::try_from(handle) else { return };
-        if state.arrays.insert(key, size_bytes) == Some(size_bytes) {
-            return;
+    /// A call that makes a CUDA array, or one of several levels, has succeeded.
+    ///
+    /// # Safety
+    /// `parameters` points to the parameters of that function, whose call is ending.
+    pub(super) unsafe fn array_made(&self, has_levels: bool, parameters: *const c_void) {
+        // SAFETY: by the functions' declarations, the first parameter is a pointer to the handle.
+        let handle = unsafe { (*parameters.cast::<*const HandleKey>()).as_ref().copied() };
+        if let Some(handle) = handle.filter(|_| !replayed::is_session() && !self.is_timing()) {
+            self.array_ends(handle);
+            self.array(handle, has_levels);
         }
-        state.next_allocation += 1;
+    }
+
+    /// The program destroys a CUDA array.
+    pub(super) fn array_ends(&self, handle: HandleKey) {
+        if let Some(RecordedArray { allocation_id, .. }) = self.lock().arrays.remove(&handle) {
+            session::emit(AllocationEvent {
+                allocation_id,
+                is_free: true,
+                time_ns: session::now_ns(),
+                ordinal: session::next_ordinal(),
+                ..AllocationEvent::default()
+            });
+        }
+    }
+
+    /// A CUDA array that is there, recorded as an allocation when it is first seen.
+    fn array(&self, handle: HandleKey, has_levels: bool) -> Option<RecordedArray> {
+        if let Some(array) = self.lock().arrays.get(&handle) {
+            return Some(*array);
+        }
+        let shape = shape_of(handle, has_levels)?;
+        let mut state = self.lock();
+        let array = state.place_array(shape);
+        state.arrays.insert(handle, array);
+        drop(state);
         let context = context::current();
         session::emit(AllocationEvent {
-            allocation_id: AllocationId(state.next_allocation),
+            allocation_id: array.allocation_id,
             is_free: false,
-            device_id: device::current().unwrap_or(-1),
-            address: Address(handle),
-            size_bytes,
+            device_id: own(device::current).unwrap_or(-1),
+            address: Address(array.address),
+            size_bytes: array_bytes(shape),
             time_ns: session::now_ns(),
             ordinal: session::next_ordinal(),
             flags: 0,
@@ -180,12 +205,55 @@ impl AccessInstrument {
             pystates_hash: context.and_then(|context| context.pystates_hash),
             is_mapped: Some(false),
         });
+        Some(array)
     }
+}
+
+impl SanitizerState {
+    /// The next allocation, at addresses that no other has.
+    fn place_array(&mut self, shape: ArrayShape) -> RecordedArray {
+        self.next_allocation += 1;
+        let address = ARRAY_ADDRESSES + self.array_bytes;
+        self.array_bytes += array_bytes(shape).next_multiple_of(ARRAY_ALIGNMENT);
+        RecordedArray { allocation_id: AllocationId(self.next_allocation), address, shape }
+    }
+}
+
+/// The shape of a CUDA array, or of its first level.
+fn shape_of(handle: HandleKey, has_levels: bool) -> Option<ArrayShape> {
+    let driver = device::driver()?;
+    let mut array = DriverHandle::of_key(handle);
+    let mut shape = ArrayShape::default();
+    let is_known = own(|| {
+        // SAFETY: the program has this array, and all outlive the calls.
+        unsafe {
+            (!has_levels || (driver.array_of_level)(&raw mut array, array, 0) == 0)
+                && (driver.array_shape)(&raw mut shape, array) == 0
+        }
+    });
+    is_known.then_some(shape)
+}
+
+/// Bytes of an array, without levels after the first.
+fn array_bytes(shape: ArrayShape) -> u64 {
+    let texels: u64 = shape.extent.iter().map(|&part| part.max(1) as u64).product();
+    texels * texel_bytes(shape.format, shape.channel_count)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrays_lie_at_addresses_of_their_own() {
+        let mut state = SanitizerState::default();
+        let shape =
+            ArrayShape { extent: [100, 0, 3], format: 0x20, channel_count: 2, ..ArrayShape::default() };
+        let places =
+            [(); 2].map(|()| state.place_array(shape)).map(|array| (array.allocation_id.0, array.address));
+        assert_eq!(array_bytes(shape), 2400);
+        assert_eq!(places, [(1, 1 << 62), (2, (1 << 62) + 2560)]);
+    }
 
     #[test]
     fn the_memory_of_textures_is_read() {
