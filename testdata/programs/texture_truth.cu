@@ -63,7 +63,7 @@ __global__ void of_pitched(cudaTextureObject_t from, float *out) {
 
 __global__ void of_struct(ScaledTextures from, float *out) {
     walk(out, [=](unsigned x, unsigned y) { return from.scale * tex2D<float>(from.large, x, y); });
-    out[threadIdx.x] += tex1Dfetch<float>(from.small, threadIdx.x);
+    out[blockIdx.x * kThreads + threadIdx.x] += tex1Dfetch<float>(from.small, threadIdx.x);
 }
 
 __global__ void of_surface(cudaSurfaceObject_t from, float *out) {
