@@ -44,7 +44,7 @@ impl MadeTextures {
         Self(made)
     }
 
-    /// Those whose handles are words of a launch's parameters.
+    /// Textures and surfaces whose handles are words of a launch's parameters.
     fn of_launch(
         &self,
         parameter: &LaunchParameter,
