@@ -72,7 +72,7 @@ crate::functions! {
         /// (value, attribute, device)
         device_get_attribute: cuDeviceGetAttribute(*mut c_int, c_int, c_int) -> c_int;
         /// (shape, array)
-        array_shape: cuArray3DGetDescriptor_v2(*mut ArrayShape, DriverHandle) -> c_int;
+        array_shape: cuArray3DGetDescriptor_v2(*mut ArrayDescriptor, DriverHandle) -> c_int;
         /// (array, mipmapped array, level)
         array_of_level: cuMipmappedArrayGetLevel(*mut DriverHandle, DriverHandle, c_uint) -> c_int;
         /// (value, attribute, function)
@@ -308,7 +308,7 @@ pub const TEXTURE_IDS: [u32; 2] = [339, 343];
 /// CUDA_ARRAY3D_DESCRIPTOR.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ArrayShape {
+pub struct ArrayDescriptor {
     /// Elements in x, in y and in z or layers: 0 for dimensions that the array lacks.
     pub extent: [usize; 3],
     /// CUarray_format.

@@ -7,7 +7,7 @@ use stallmap_schema::capture::recording::{AllocationEvent, TextureEvent};
 use stallmap_schema::id::{Address, AllocationId};
 use stallmap_session::gpu::device;
 use stallmap_session::{context, replayed, session};
-use stallmap_sys::cuda::{ArrayShape, DriverHandle};
+use stallmap_sys::cuda::{ArrayDescriptor, DriverHandle};
 
 use super::{AccessInstrument, HandleKey, SanitizerState, own};
 
@@ -29,7 +29,7 @@ const ARRAY_ALIGNMENT: u64 = 512;
 pub(super) struct RecordedArray {
     allocation_id: AllocationId,
     address: u64,
-    shape: ArrayShape,
+    shape: ArrayDescriptor,
 }
 
 /// A CUDA_RESOURCE_DESC up to its last field that is looked at.
@@ -211,7 +211,7 @@ impl AccessInstrument {
 
 impl SanitizerState {
     /// The next allocation, at addresses that no other has.
-    fn place_array(&mut self, shape: ArrayShape) -> RecordedArray {
+    fn place_array(&mut self, shape: ArrayDescriptor) -> RecordedArray {
         self.next_allocation += 1;
         let address = ARRAY_ADDRESSES + self.array_bytes;
         self.array_bytes += array_bytes(shape).next_multiple_of(ARRAY_ALIGNMENT);
@@ -220,10 +220,10 @@ impl SanitizerState {
 }
 
 /// The shape of a CUDA array, or of its first level.
-fn shape_of(handle: HandleKey, has_levels: bool) -> Option<ArrayShape> {
+fn shape_of(handle: HandleKey, has_levels: bool) -> Option<ArrayDescriptor> {
     let driver = device::driver()?;
     let mut array = DriverHandle::of_key(handle);
-    let mut shape = ArrayShape::default();
+    let mut shape = ArrayDescriptor::default();
     let is_known = own(|| {
         // SAFETY: the program has this array, and all outlive the calls.
         unsafe {
@@ -235,7 +235,7 @@ fn shape_of(handle: HandleKey, has_levels: bool) -> Option<ArrayShape> {
 }
 
 /// Bytes of an array, without levels after the first.
-fn array_bytes(shape: ArrayShape) -> u64 {
+fn array_bytes(shape: ArrayDescriptor) -> u64 {
     let texels: u64 = shape.extent.iter().map(|&part| part.max(1) as u64).product();
     texels * texel_bytes(shape.format, shape.channel_count)
 }
@@ -247,8 +247,12 @@ mod tests {
     #[test]
     fn arrays_lie_at_addresses_of_their_own() {
         let mut state = SanitizerState::default();
-        let shape =
-            ArrayShape { extent: [100, 0, 3], format: 0x20, channel_count: 2, ..ArrayShape::default() };
+        let shape = ArrayDescriptor {
+            extent: [100, 0, 3],
+            format: 0x20,
+            channel_count: 2,
+            ..ArrayDescriptor::default()
+        };
         let places =
             [(); 2].map(|()| state.place_array(shape)).map(|array| (array.allocation_id.0, array.address));
         assert_eq!(array_bytes(shape), 2400);
