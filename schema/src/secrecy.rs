@@ -80,6 +80,7 @@ const LISTED: &[(&str, &str, ColumnSecrecy)] = &[
     ("launch_collective", "group_ranks", ColumnSecrecy::Open),
     ("launch_parameter", "bytes", ColumnSecrecy::Parameters),
     ("tensor_map", "address", ColumnSecrecy::Address),
+    ("texture", "address", ColumnSecrecy::Address),
     ("python_frame", "frame_id", ColumnSecrecy::Identity),
     ("python_frame", "file", ColumnSecrecy::Path),
     ("python_frame", "original_file", ColumnSecrecy::Path),

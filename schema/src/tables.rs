@@ -31,6 +31,7 @@ pub const ALL: &[TableDef] = &[
     launch::LaunchCollective::TABLE,
     launch::LaunchParameter::TABLE,
     launch::TensorMap::TABLE,
+    launch::LaunchTexture::TABLE,
     python::PythonFrame::TABLE,
     python::PythonState::TABLE,
     python::SourceLine::TABLE,
@@ -96,6 +97,7 @@ const ADDED: &[&[TableDef]] = &[
     &[hlo::HloModule::TABLE, hlo::HloInstruction::TABLE, hlo::HloSource::TABLE, hlo::HloLaunch::TABLE],
     &[block::BlockTime::TABLE],
     &[native::NativeFrame::TABLE, native::NativeState::TABLE],
+    &[launch::LaunchTexture::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

@@ -99,6 +99,11 @@ const PARTS: &[AbsentPart] = &[
         what: "no tensor maps",
         advice: "only kernels that copy by tensor maps have them, on sm_90 and later",
     },
+    AbsentPart {
+        tables: &["texture"],
+        what: "no textures and surfaces",
+        advice: "the program launched no kernel with a handle of one, or an earlier release recorded it",
+    },
 ];
 
 /// A derived table whose rows are added to those of others: alone it leaves nothing without rows.

@@ -52,6 +52,7 @@ pub struct CaptureEngine {
     pub(super) parameter: Arc<CapturedTable>,
     tensor_map: Arc<CapturedTable>,
     launch: Arc<CapturedTable>,
+    texture: Arc<CapturedTable>,
     device: Arc<CapturedTable>,
     memcpy: Arc<CapturedTable>,
     memset: Arc<CapturedTable>,
@@ -91,6 +92,7 @@ impl CaptureEngine {
             summary: table("access_summary")?,
             parameter: table("launch_parameter")?,
             tensor_map: table("tensor_map")?,
+            texture: table("texture")?,
             launch: table("launch")?,
             device: table("device")?,
             memcpy: table("memcpy")?,
@@ -294,7 +296,8 @@ impl ParameterRows {
                 tensor_map::rows(&engine.tensor_map.read(&tensor_map::COLUMNS)?, resolver)
             }
             ParameterTables::Pointers => {
-                pointer::rows(&engine.parameter.read(&parameters::COLUMNS)?, resolver)
+                let texture = engine.texture.read(&pointer::TEXTURE)?;
+                pointer::rows(&engine.parameter.read(&parameters::COLUMNS)?, &texture, resolver)
             }
         }
     }

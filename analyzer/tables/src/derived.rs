@@ -474,13 +474,14 @@ stallmap_schema::tables! {
         /// Requests of unit stride that do not begin on a sector.
         misaligned_count: u64,
     }
-    /// Memory that a word of eight bytes among a launch's parameters points to: derived from its value, not observed.
+    /// Memory that a word of eight bytes among a launch's parameters points to, or that of the texture or surface whose handle
+    /// it is: derived from its value, not observed.
     PointerTensor "pointer_tensor" key [] sort [kernel_id, parameter_offset] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
         /// Offset of the word among the launch's parameters, bytes.
         parameter_offset: u32,
-        /// The word.
+        /// The word, or the first address of the texture's memory, as in `texture`.
         address: Address,
         /// Target of an access to its address, as in `access_tensor`. Words that point to no known memory have no row.
         target: OpenWord,

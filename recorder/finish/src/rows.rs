@@ -17,7 +17,7 @@ use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::{
     AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, NativeAddress,
     NativeLibrary, OpEnd, RawActivity, RawSample, RunFact, SampleWindow, ShapeCount, StorageEvent,
-    TensorName,
+    TensorName, TextureEvent,
 };
 use stallmap_schema::capture::segment::{FrameKind, FrameRef, SegmentFrame, SegmentReader};
 use stallmap_schema::id::RunId;
@@ -107,6 +107,7 @@ run_rows! {
     activities: GpuActivity,
     block_times: BlockTime,
     parameters: LaunchParameter,
+    textures: TextureEvent,
     frames: PythonFrame,
     states: PythonState,
     native_libraries: NativeLibrary,

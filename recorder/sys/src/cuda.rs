@@ -71,6 +71,10 @@ crate::functions! {
         device_total_memory: cuDeviceTotalMem_v2(*mut usize, c_int) -> c_int;
         /// (value, attribute, device)
         device_get_attribute: cuDeviceGetAttribute(*mut c_int, c_int, c_int) -> c_int;
+        /// (shape, array)
+        array_shape: cuArray3DGetDescriptor_v2(*mut ArrayDescriptor, DriverHandle) -> c_int;
+        /// (array, mipmapped array, level)
+        array_of_level: cuMipmappedArrayGetLevel(*mut DriverHandle, DriverHandle, c_uint) -> c_int;
         /// (value, attribute, function)
         function_get_attribute: cuFuncGetAttribute(*mut c_int, c_int, DriverHandle) -> c_int;
         /// (function, index, offset, bytes): 1 past the last parameter
@@ -297,6 +301,33 @@ pub const SYNCHRONIZE_IDS: [u32; 3] = [17, 126, 440];
 
 /// Callback numbers of the functions that map memory: cuMemMap and cuMemSetAccess.
 pub const MAP_IDS: [u32; 2] = [551, 553];
+
+/// Callback numbers of cuTexObjectCreate and cuSurfObjectCreate: (handle, CUDA_RESOURCE_DESC, ...).
+pub const TEXTURE_IDS: [u32; 2] = [339, 343];
+
+/// CUDA_ARRAY3D_DESCRIPTOR.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ArrayDescriptor {
+    /// Elements in x, in y and in z or layers: 0 for dimensions that the array lacks.
+    pub extent: [usize; 3],
+    /// CUarray_format.
+    pub format: c_uint,
+    /// Channels of an element.
+    pub channel_count: c_uint,
+    /// Flags, and what rounds them up.
+    pub flags: [c_uint; 2],
+}
+
+/// Callback numbers of the functions that make and destroy CUDA arrays.
+pub mod array_id {
+    /// cuMipmappedArrayCreate (array, shape, levels).
+    pub const MAKE_LEVELS: u32 = 347;
+    /// It, cuArrayCreate and cuArray3DCreate (array, shape).
+    pub const MAKE: [u32; 3] = [272, 274, MAKE_LEVELS];
+    /// cuArrayDestroy and cuMipmappedArrayDestroy (array).
+    pub const DESTROY: [u32; 2] = [89, 349];
+}
 
 /// Callback numbers of the functions that may copy from a CUDA array, each with its form for per-thread default streams.
 pub mod array_copy_id {

@@ -8,6 +8,15 @@ use crate::modifiers;
 use crate::register::{Register, RegisterFile, Registers};
 use crate::word::{InstructionWord, Sm};
 
+/// The handle of a texture or surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextureHandle {
+    /// A word of constant bank 0, by its offset.
+    Bank(u32),
+    /// In a uniform register.
+    Register(Register),
+}
+
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SassInstruction {
@@ -81,6 +90,24 @@ impl SassInstruction {
         let first = Register { file: RegisterFile::Uniform, index: self.word.byte(32) };
         let second = Register { index: first.index.checked_add(1)?, ..first };
         (copies_in && is_bulk && self.reads.contains(second)).then_some(second)
+    }
+
+    /// The handle of the texture or surface that it accesses. `None` for other instructions, and where the handle is packed
+    /// with coordinates.
+    pub fn texture_handle(&self) -> Option<TextureHandle> {
+        const BANK: u64 = 5;
+        const UNIFORM: u64 = 7;
+        self.memory.filter(|memory| memory.space == MemorySpace::Texture)?;
+        match self.word.bits(9, 3) {
+            BANK if self.word.bits(54, 5) == 0 => {
+                u32::try_from(4 * self.word.bits(40, 14)).ok().map(TextureHandle::Bank)
+            }
+            UNIFORM => {
+                let handle = self.reads.iter().find(|register| register.file == RegisterFile::Uniform);
+                handle.map(TextureHandle::Register)
+            }
+            _ => None,
+        }
     }
 
     /// The shared address that a copy from device memory fills: a register, and the bytes that are added to it.
@@ -427,4 +454,32 @@ pub enum WarpFlow {
         /// True if some lanes may continue.
         conditional: bool,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::decode;
+
+    /// Words that ptxas wrote.
+    #[track_caller]
+    fn check(sm: u32, low: u64, high: u64, expected: Option<TextureHandle>) {
+        let instruction = decode(InstructionWord(u128::from(high) << 64 | u128::from(low)), Sm(sm));
+        assert_eq!(instruction.texture_handle(), expected, "{}", instruction.full_name());
+    }
+
+    #[test]
+    fn handles_of_textures_are_in_a_bank_or_a_uniform_register() {
+        let uniform = |index| Some(TextureHandle::Register(Register { file: RegisterFile::Uniform, index }));
+        // TEX.SCR.LL RZ, R0, R4, R11, 0x0, 0x58, 2D, 0x1
+        check(80, 0x3000_580b_0400_7b60, 0x101f_4200_019e_01ff, Some(TextureHandle::Bank(0x160)));
+        // SULD.D.BA.2D.STRONG.SM.TRAP R8, [R12], 0x0, 0x5c
+        check(80, 0x7000_5c00_0c08_7b99, 0x000f_6200_001e_a900, Some(TextureHandle::Bank(0x170)));
+        // TEX.SCR.B.LL RZ, R9, R4, R10, 2D, 0x1
+        check(80, 0x3800_000a_0409_7361, 0x004f_4200_019e_01ff, None);
+        // TEX.LL RZ, R0, R6, R12, UR4, 0x0, 2D, 0x1
+        check(90, 0x2000_040c_0600_7f60, 0x000f_6200_099e_01ff, uniform(4));
+        // SULD.D.BA.2D.STRONG.SM.TRAP R10, [R2], UR10, 0x0
+        check(90, 0x7000_0a00_020a_7f99, 0x000f_6600_081e_a900, uniform(10));
+    }
 }

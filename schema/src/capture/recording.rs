@@ -38,6 +38,31 @@ crate::tables! {
         /// The column `detail` of `loss`.
         detail: Option<String>,
     }
+    /// A texture or surface that the program made. The handle is its until another row has it.
+    TextureEvent "texture_event" key [] sort [] {
+        /// As in `texture`.
+        handle: u64,
+        /// As in `texture`.
+        is_surface: bool,
+        /// Ordinal of the next launch.
+        ordinal: u64,
+        /// As in `texture`.
+        address: Address,
+        /// As in `texture`.
+        size_bytes: u64,
+        /// As in `texture`.
+        width: u64,
+        /// As in `texture`.
+        height: u64,
+        /// As in `texture`.
+        depth: u64,
+        /// As in `texture`.
+        pitch_bytes: Option<u64>,
+        /// As in `texture`.
+        format: u32,
+        /// As in `texture`.
+        channel_count: u32,
+    }
     /// The end of an op, whose row was written with a null `end_ns` when it began.
     OpEnd "op_end" key [] sort [] {
         /// The op.

@@ -195,4 +195,31 @@ crate::tables! {
         /// Bytes of an element. Null where the encoding is not known.
         element_bytes: Option<u32>,
     }
+    /// A texture or surface whose handle a launch's parameters hold: derived, not observed.
+    LaunchTexture "texture" key [kernel_id, parameter_offset, is_surface] sort [kernel_id, parameter_offset, is_surface] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// Byte offset of the handle in the launch's parameters.
+        parameter_offset: u32,
+        /// True for a surface.
+        is_surface: bool,
+        /// The handle.
+        handle: u64,
+        /// First address of its memory. A CUDA array has none: that of its row of `device_allocation`, from 2^62.
+        address: Address,
+        /// Bytes of its memory, without levels after the first.
+        size_bytes: u64,
+        /// Texels in x.
+        width: u64,
+        /// Texels in y, 0 in one dimension.
+        height: u64,
+        /// Texels in z, or layers, 0 in two dimensions.
+        depth: u64,
+        /// Bytes from row to row. Null for a CUDA array, and in one dimension.
+        pitch_bytes: Option<u64>,
+        /// Type of a channel, CUarray_format's number.
+        format: u32,
+        /// Channels of a texel.
+        channel_count: u32,
+    }
 }

@@ -12,7 +12,9 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{AllocationId, KernelId, OpId, RunId, StorageId, TensorId};
 use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables::activity::GpuActivity;
-use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
+use stallmap_schema::tables::launch::{
+    GraphLaunch, Launch, LaunchParameter, LaunchRun, LaunchTexture, TensorMap,
+};
 use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, Memcpy, MemoryAccess, Memset};
 use stallmap_schema::tables::replay::{Ablation, Counter, ObjectRedirect, Replay};
 use stallmap_schema::tables::run::Run;
@@ -31,13 +33,14 @@ pub struct RepeatShape {
 }
 
 /// Tables with rows for each run of the work.
-const REPEATED: [&str; 16] = [
+const REPEATED: [&str; 17] = [
     GpuActivity::TABLE.name,
     GraphLaunch::TABLE.name,
     Launch::TABLE.name,
     LaunchParameter::TABLE.name,
     LaunchRun::TABLE.name,
     TensorMap::TABLE.name,
+    LaunchTexture::TABLE.name,
     AccessSummary::TABLE.name,
     DeviceAllocation::TABLE.name,
     Memcpy::TABLE.name,
@@ -341,6 +344,7 @@ impl RepeatedRun<'_> {
         )?;
         self.by_id(writer, self.times.all, |nth, row: &mut LaunchParameter| nth.kernel(&mut row.kernel_id))?;
         self.by_id(writer, self.times.all, |nth, row: &mut TensorMap| nth.kernel(&mut row.kernel_id))?;
+        self.by_id(writer, self.times.all, |nth, row: &mut LaunchTexture| nth.kernel(&mut row.kernel_id))?;
         self.by_run(
             writer,
             |row: &GraphLaunch| row.run_id,

@@ -1,5 +1,5 @@
--- Memory that one asynchronous copy of one launch reads or writes, where no instrument observed it: by tensor maps, and by
--- pointers among the launch's parameters, as in `pc_tensor_share`.
+-- Memory that one asynchronous copy or texture access of one launch uses, where no instrument observed it: by tensor maps,
+-- and by pointers and handles among the launch's parameters, as in `pc_tensor_share`.
 CREATE VIEW launch_copy (
   kernel_id,
   -- The function.

@@ -160,7 +160,7 @@ stallmap_schema::tables! {
         block_axes: Option<String>,
     }
     /// A copy and a pointer among the kernel's parameters: a bulk copy's address in device memory may be computed from it,
-    /// or the kernel stores it into a tensor-map copy's tensor map.
+    /// or the kernel stores it into a tensor-map copy's tensor map. Or an access to a texture or surface and its handle.
     ///
     /// The distance from the pointer is not known: the copy is taken to stay within the pointer's tensor.
     PointerUse "pointer_use" key [function_id, pc, parameter_offset] sort [] {

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use stallmap_config::Config;
 use stallmap_schema::id::AllocationId;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{DriverHandle, MAP_IDS, SYNCHRONIZE_IDS, array_copy_id, launch_id, node_type};
+use stallmap_sys::cuda::{
+    DriverHandle, MAP_IDS, SYNCHRONIZE_IDS, TEXTURE_IDS, array_copy_id, array_id, launch_id, node_type,
+};
 use stallmap_sys::locate;
 use stallmap_sys::sanitizer::{
     ContextData, GraphNodeData, LaunchData, Sanitizer, domain, graphs as graph_event, launch as launch_event,
@@ -30,6 +32,7 @@ use stallmap_session::gpu::parameters::ParameterLayout;
 use stallmap_session::gpu::selection::LaunchSelector;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
+use textures::RecordedArray;
 use turn::LaunchTurn;
 
 mod arrays;
@@ -39,6 +42,7 @@ mod launch;
 mod memory;
 mod modules;
 mod snapshots;
+mod textures;
 mod timing;
 mod turn;
 
@@ -82,6 +86,9 @@ struct SanitizerState {
     /// Allocations by address, with their bytes.
     allocations: BTreeMap<u64, (AllocationId, u64)>,
     next_allocation: u64,
+    /// CUDA arrays that are there, and the bytes of all that were.
+    arrays: BTreeMap<HandleKey, RecordedArray>,
+    array_bytes: u64,
     devices: BTreeSet<c_int>,
     compiled: BTreeMap<(i32, i32), Arc<Vec<u8>>>,
 }
@@ -130,8 +137,9 @@ pub fn attach() -> Result<(), String> {
     }
     let launches =
         [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
-    let copies = array_copy_id::ALL.concat();
-    let others = graphs::CALLBACKS.into_iter().chain(SYNCHRONIZE_IDS).chain(MAP_IDS).chain(copies);
+    let arrays =
+        [&array_copy_id::ALL.concat()[..], &array_id::MAKE, &array_id::DESTROY, &TEXTURE_IDS].concat();
+    let others = graphs::CALLBACKS.into_iter().chain(SYNCHRONIZE_IDS).chain(MAP_IDS).chain(arrays);
     for id in launches.into_iter().chain(others) {
         // SAFETY: as above. Without these callbacks parameters and nodes are missing, and that is counted at each launch.
         unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };

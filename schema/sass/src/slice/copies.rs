@@ -1,4 +1,5 @@
-//! Asynchronous copies: the mbarrier that each one signals, and the tensor map or the pointer that it reads.
+//! Asynchronous copies: the mbarrier that each one signals, and the tensor map or the pointer that it reads. The handles of
+//! textures and surfaces.
 //!
 //! A warp that waits for an mbarrier waits for the copies that signal it. Where none does, it waits for the warps that
 //! arrive at it: those that free a stage, or hand over work. A signal and a waiter meet where their mbarriers' addresses
@@ -7,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cubin::CodeSection;
-use crate::instruction::{ExecutionUnit, MemorySpace, SassInstruction};
+use crate::instruction::{ExecutionUnit, MemorySpace, SassInstruction, TextureHandle};
 use crate::register::{Register, RegisterFile};
 use crate::slice::analysis::{BarrierSignal, CopyPointer, CopyTensorMap, offset};
 use crate::slice::axes::{GridAxes, copy_axes};
@@ -39,6 +40,8 @@ pub(crate) struct SectionCopies {
     /// By tensor-map copy: words of constant bank 0 in the addresses of arrays from which the kernel takes the pointer that
     /// it stores into its tensor map.
     arrays: BTreeMap<usize, BTreeSet<u32>>,
+    /// By access to a texture or surface: words of constant bank 0 that may be its handle.
+    textures: BTreeMap<usize, BTreeSet<u32>>,
     /// By copy: the dimensions of the grid that say what it brings, where they are known.
     axes: BTreeMap<usize, GridAxes>,
     /// By instruction that arrives at an awaited mbarrier: the work before it.
@@ -53,6 +56,7 @@ impl SectionCopies {
         work: &AnalysisBudget,
     ) -> Result<Self, TooMuchWork> {
         let (mut tensor_maps, mut pointers, mut arrays) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut textures = BTreeMap::new();
         for (index, instruction) in instructions.iter().enumerate() {
             if let Some(tensor_map) = tensor_map(instruction) {
                 let places = question.values(index, tensor_map)?;
@@ -67,6 +71,15 @@ impl SectionCopies {
             }
             if let Some(address) = bulk_address(instruction) {
                 pointers.insert(index, question.bank_words(index, address)?);
+            }
+            if let Some(handle) = instruction.texture_handle() {
+                textures.insert(
+                    index,
+                    match handle {
+                        TextureHandle::Bank(offset) => BTreeSet::from([offset]),
+                        TextureHandle::Register(register) => question.bank_words(index, register)?,
+                    },
+                );
             }
         }
         for (copy, StoredPointers { words, arrays: behind }) in
@@ -106,7 +119,7 @@ impl SectionCopies {
             arriving.insert(index, met);
         }
         let signals = signals(flow, &groups, work)?;
-        Ok(Self { arriving, loops, tensor_maps, pointers, arrays, axes, signals })
+        Ok(Self { arriving, loops, tensor_maps, pointers, arrays, textures, axes, signals })
     }
 
     /// Copies that signal the mbarrier that an instruction tests, else the arrivals of warps. None for other
@@ -163,9 +176,12 @@ impl SectionCopies {
         self.tensor_maps.iter().flat_map(uses).collect()
     }
 
-    /// Bulk copies with the words among the kernel's parameters that may be their pointers.
+    /// Bulk copies with the words among the kernel's parameters that may be their pointers, and accesses to textures and
+    /// surfaces with those that may be their handles.
     pub(crate) fn pointers(&self, section: &CodeSection) -> Vec<CopyPointer> {
-        self.pointers_of(&self.pointers, section)
+        let mut all = self.pointers_of(&self.pointers, section);
+        all.extend(self.pointers_of(&self.textures, section));
+        all
     }
 
     /// Tensor-map copies with the arrays of pointers among the kernel's parameters that may hold their address.

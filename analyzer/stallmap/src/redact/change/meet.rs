@@ -18,7 +18,7 @@ use super::column::is_public_op;
 
 const MAX_ROWS: usize = 4 << 20;
 /// Columns of addresses, with the columns of their sizes.
-const USED: [(&str, &str, Option<&str>); 11] = [
+const USED: [(&str, &str, Option<&str>); 12] = [
     ("device_allocation", "address", Some("size_bytes")),
     ("storage", "address", Some("size_bytes")),
     ("tensor", "address", Some("span_bytes")),
@@ -30,6 +30,7 @@ const USED: [(&str, &str, Option<&str>); 11] = [
     ("access_summary", "block_address", None),
     ("bundle_page", "address", None),
     ("tensor_map", "address", None),
+    ("texture", "address", Some("size_bytes")),
 ];
 const PAGE_BYTES: u64 = 4096;
 

@@ -10,7 +10,9 @@ use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{FunctionId, KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::{DriverHandle, MAP_IDS, SYNCHRONIZE_IDS, array_copy_id, graph_id, launch_id};
+use stallmap_sys::cuda::{
+    DriverHandle, MAP_IDS, SYNCHRONIZE_IDS, TEXTURE_IDS, array_copy_id, array_id, graph_id, launch_id,
+};
 use stallmap_sys::sanitizer::{LaunchData, SanitizerApiData};
 
 use super::bundle::{GraphStepLaunch, LaunchBeginning, PreparedBundle, stepped};
@@ -90,6 +92,24 @@ impl AccessInstrument {
                 }
             }
             id if MAP_IDS.contains(&id) => memory::set_mapping(data.site == ENTER),
+            id if TEXTURE_IDS.contains(&id) => {
+                if data.site != ENTER && !has_failed && !data.parameters.is_null() {
+                    // SAFETY: by this function's contract.
+                    unsafe { self.texture_made(id == TEXTURE_IDS[1], data.parameters) };
+                }
+            }
+            id if array_id::MAKE.contains(&id) => {
+                if data.site != ENTER && !has_failed && !data.parameters.is_null() {
+                    // SAFETY: by this function's contract.
+                    unsafe { self.array_made(id == array_id::MAKE_LEVELS, data.parameters) };
+                }
+            }
+            id if array_id::DESTROY.contains(&id) => {
+                if data.site == ENTER && !data.parameters.is_null() {
+                    // SAFETY: the only parameter is the array.
+                    self.array_ends(unsafe { *data.parameters.cast() });
+                }
+            }
             id if array_copy_id::ALL.iter().any(|ids| ids.contains(&id)) => {
                 if data.site != ENTER && !has_failed && !data.parameters.is_null() {
                     // SAFETY: by this function's contract.
