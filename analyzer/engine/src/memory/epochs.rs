@@ -41,7 +41,7 @@ pub struct GroupStep {
     pub wait: Option<(u32, u32)>,
 }
 
-/// The phase of a request in its block: the barriers before it, of the block and of its warp.
+/// The barriers before a request: those of its block and of its warp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestPhase {
     /// Barriers that its warp has passed since the start.
