@@ -72,7 +72,7 @@ impl TextureMemory {
                 size_bytes: fourth
                     .saturating_sub(1)
                     .saturating_mul(fifth)
-                    .saturating_add(third * texel_bytes),
+                    .saturating_add(third.saturating_mul(texel_bytes)),
                 format,
                 channel_count,
             }),
