@@ -96,14 +96,15 @@ impl VerdictScreen<'_> {
         if width(&text) <= self.columns || pieces.len() <= 1 {
             return shorten(&text, self.columns, ShortenSide::End);
         }
-        // The time's explanation goes first, then the GPU's maker and memory, then what was not measured.
+        // The time's explanation goes first, then the GPU's maker and memory, then numbers in brackets, then the last
+        // pieces. A time never loses that it is a partial one.
         let short: Vec<String> = pieces.iter().map(|piece| piece.replace(" of GPU time", "")).collect();
         let brief = |piece: &String| match piece.strip_prefix("NVIDIA ") {
             Some(gpu) => gpu.split(' ').next().unwrap_or(gpu).to_owned(),
             None => piece.clone(),
         };
         let brief: Vec<String> = short.iter().map(brief).collect();
-        let bare = brief.iter().map(|piece| piece.split(" (").next().unwrap_or(piece).to_owned()).collect();
+        let bare = brief.iter().map(|piece| bare(piece)).collect();
         let mut texts = vec![short, brief, bare];
         let last = texts.last().cloned().unwrap_or_default();
         texts.extend((1..last.len()).rev().filter_map(|count| last.get(..count)).map(<[String]>::to_vec));
@@ -235,6 +236,15 @@ impl VerdictScreen<'_> {
         let full = line(&output::path(capture));
         let text = if width(&full) <= self.columns { full } else { line("FILE") };
         self.paint(TextRole::Dim, &shorten(&text, self.columns, ShortenSide::End))
+    }
+}
+
+/// A piece of the title without its brackets. Those of a time say in words that it was not measured whole.
+fn bare(piece: &str) -> String {
+    match piece.split_once(" (") {
+        Some((_, "estimated)")) | None => piece.to_owned(),
+        Some((time, source)) if source.ends_with(" measured)") => format!("{time} (partly measured)"),
+        Some((text, _)) => text.to_owned(),
     }
 }
 
