@@ -1,5 +1,6 @@
 //! `stallmap NAME.stallmap` and `stallmap why`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -64,6 +65,28 @@ fn a_screen_is_24_lines_of_80_columns() {
         let percents: Vec<u32> = bars.filter_map(|percent| percent.parse().ok()).collect();
         assert_eq!(percents.iter().sum::<u32>(), 100, "{path}: {text}");
     }
+}
+
+#[test]
+fn why_answers_for_every_kind_of_finding() {
+    let run = |arguments: &[&str]| {
+        let ran = command(Path::new(TESTDATA)).args(arguments).output().unwrap();
+        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let mut asked = BTreeSet::new();
+    for capture in captures(Path::new(TESTDATA)) {
+        let path = capture.to_str().unwrap();
+        let findings: Value = serde_json::from_str(&run(&[path, "--json"])).unwrap();
+        for finding in findings["findings"].as_array().unwrap() {
+            if asked.insert(finding["finding"].as_str().unwrap().to_owned()) {
+                let number = finding["number"].to_string();
+                let why: Value = serde_json::from_str(&run(&["why", path, &number, "--json"])).unwrap();
+                assert_ne!(why["evidence"].as_array().unwrap().len(), 0, "{path} {number}: {why}");
+            }
+        }
+    }
+    assert!(asked.len() > 15 && asked.contains("exposed_copy"), "{asked:?}");
 }
 
 #[test]
