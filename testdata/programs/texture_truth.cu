@@ -4,9 +4,10 @@
 // texel's place comes from a load. Places are scattered, so that most of a kernel's time is the wait for its texture.
 
 #include <cstdio>
-#include <cstdlib>
 
 #include <cuda_runtime.h>
+
+#include "truth.h"
 
 constexpr int kBlocks = 512;
 constexpr int kThreads = 256;
@@ -15,15 +16,6 @@ constexpr unsigned kWidth = 4096;
 constexpr unsigned kHeight = 4096;
 constexpr unsigned kLayers = 4;
 constexpr unsigned kIndices = 1 << 20;
-
-#define CHECK(call)                                                                                  \
-    do {                                                                                             \
-        cudaError_t code = (call);                                                                   \
-        if (code != cudaSuccess) {                                                                   \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(code)); \
-            exit(1);                                                                                 \
-        }                                                                                            \
-    } while (0)
 
 struct ScaledTextures {
     float scale;
