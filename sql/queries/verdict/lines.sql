@@ -1,7 +1,7 @@
 -- Shares by line
--- All samples of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
--- Without samples, or where launches with less than half of the time have any, all time. In steps whose copies and fills
--- take longer than their kernels, too, with that of copies. Kernels
+-- All GPU time of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
+-- Where less than half of it was measured, all samples. In steps whose copies and fills
+-- take longer than their kernels, with the time of copies. Kernels
 -- without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
 -- `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths with names are *. One with
 -- more than half of all and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy,
@@ -16,17 +16,16 @@ WITH moved AS (
   GROUP BY 1
 ), taken AS (
   SELECT
-    c.*, sum(c.samples) OVER () AS all_samples,
+    c.kernel_id, c.samples, coalesce(c.time_ns, 0.0) AS ns, sum(c.samples) OVER () AS all_samples,
     coalesce(sum(c.time_ns) OVER (), 0.0) < m.ns AND min(CASE WHEN p.program_phase = 'steady' THEN 1 ELSE 0 END) OVER () = 1 AS are_copies,
-    coalesce(sum(CASE WHEN c.samples > 0.0 THEN c.time_ns END) OVER () < 0.5 * sum(c.time_ns) OVER (), false) AS are_rare
+    coalesce(sum(CASE WHEN t.kernel_id IS NOT NULL THEN c.time_ns END) OVER () >= 0.5 * sum(c.time_ns) OVER (), false) AS are_timed
   FROM sample_cost c
   JOIN launch_phase p ON p.kernel_id = c.kernel_id
+  LEFT JOIN measured_time t ON t.kernel_id = c.kernel_id
   CROSS JOIN (SELECT coalesce(sum(ns), 0.0) AS ns FROM moved) m
   WHERE p.program_phase IN ($phases)
 ), cost AS (
-  SELECT
-    kernel_id, sum(CASE WHEN all_samples > 0.0 AND NOT are_copies AND NOT are_rare THEN samples ELSE coalesce(time_ns, 0.0) END) AS samples,
-    sum(memory_samples) AS memory_samples
+  SELECT kernel_id, sum(CASE WHEN all_samples > 0.0 AND NOT are_copies AND NOT are_timed THEN samples ELSE ns END) AS cost
   FROM taken
   GROUP BY kernel_id
 ), inner_line AS (
@@ -36,7 +35,7 @@ WITH moved AS (
     l.written_line AS place, i.line IS NOT NULL AS is_in_module, coalesce(n.short_kernel, l.kernel, 'unknown kernel') AS kernel,
     CASE WHEN regexp_like(l.module_path, '[^0-9.]') THEN regexp_replace(l.module_path, '\b[0-9]+\b', '*', 'g')
       ELSE 'module ' || l.module_path END AS module,
-    sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples
+    sum(c.cost) AS cost
   FROM cost c
   JOIN launch_context l ON l.kernel_id = c.kernel_id
   LEFT JOIN kernel_name n ON n.function_id = l.function_id
@@ -44,21 +43,21 @@ WITH moved AS (
   GROUP BY 1, 2, 3, 4
 ), weighed AS (
   SELECT
-    *, sum(samples) OVER () AS all_samples, sum(samples) OVER (PARTITION BY place) AS line_samples,
-    sum(CASE WHEN module IS NULL THEN 0.0 ELSE samples END) OVER (PARTITION BY place) AS module_samples,
-    sum(samples) OVER (PARTITION BY place, module) AS own_samples,
-    sum(samples) OVER (PARTITION BY place, kernel) AS kernel_samples
+    *, sum(cost) OVER () AS all_cost, sum(cost) OVER (PARTITION BY place) AS line_cost,
+    sum(CASE WHEN module IS NULL THEN 0.0 ELSE cost END) OVER (PARTITION BY place) AS module_cost,
+    sum(cost) OVER (PARTITION BY place, module) AS own_cost,
+    sum(cost) OVER (PARTITION BY place, kernel) AS kernel_cost
   FROM named
 ), most AS (
   SELECT
-    *, max(own_samples) OVER (PARTITION BY place) AS most_samples, max(kernel_samples) OVER (PARTITION BY place) AS most_kernel
+    *, max(own_cost) OVER (PARTITION BY place) AS most_module, max(kernel_cost) OVER (PARTITION BY place) AS most_kernel
   FROM weighed
 ), split AS (
   SELECT
     -- Lines outside of a model's forward drive it, but not a function that its modules call.
-    *, NOT is_in_module AND line_samples > CASE WHEN place LIKE '%forward' THEN 0.5 ELSE 0.15 END * all_samples
-      AND module_samples > 0.5 * line_samples AND most_samples < 0.9 * line_samples AS has_modules,
-    line_samples > 0.5 * all_samples AND most_kernel < 0.9 * line_samples AS has_kernels
+    *, NOT is_in_module AND line_cost > CASE WHEN place LIKE '%forward' THEN 0.5 ELSE 0.15 END * all_cost
+      AND module_cost > 0.5 * line_cost AND most_module < 0.9 * line_cost AS has_modules,
+    line_cost > 0.5 * all_cost AND most_kernel < 0.9 * line_cost AS has_kernels
   FROM most
 ), leveled AS (
   SELECT
@@ -68,24 +67,22 @@ WITH moved AS (
 ), summed AS (
   SELECT
     kind, CASE kind WHEN 'module' THEN module WHEN 'kernel' THEN kernel ELSE place END AS label,
-    CASE WHEN kind <> 'line' THEN first_value(place ORDER BY samples DESC, place) END AS line, sum(samples) AS samples, sum(memory_samples) AS memory_samples
+    CASE WHEN kind <> 'line' THEN first_value(place ORDER BY cost DESC, place) END AS line, sum(cost) AS cost
   FROM leveled
   GROUP BY 1, 2
   UNION ALL
-  SELECT 'copy', m.label, CAST(NULL AS VARCHAR), m.ns, 0.0
+  SELECT 'copy', m.label, CAST(NULL AS VARCHAR), m.ns
   FROM moved m
   JOIN (SELECT bool_or(are_copies) AS are_copies FROM taken) t ON t.are_copies
 ), placed AS (
-  SELECT *, least($top + 1, row_number() OVER (ORDER BY samples DESC, kind, label)) AS place FROM summed
+  SELECT *, least($top + 1, row_number() OVER (ORDER BY cost DESC, kind, label)) AS place FROM summed
 )
 SELECT
   CASE WHEN place <= $top THEN max(kind) ELSE 'other' END AS kind,
   CASE WHEN place <= $top THEN max(label) END AS label,
   CASE WHEN place <= $top THEN coalesce(max(p.line), max(t.text)) END AS text,
   count(*) AS objects,
-  sum(samples) AS samples,
-  sum(memory_samples) AS memory_samples,
-  sum(samples) / nullif(sum(sum(samples)) OVER (), 0.0) AS share
+  sum(cost) / nullif(sum(sum(cost)) OVER (), 0.0) AS share
 FROM placed p
 LEFT JOIN line_text t ON t.line = p.label
 GROUP BY place

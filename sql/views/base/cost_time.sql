@@ -5,6 +5,9 @@
 --
 -- Launches of the program share the drops of their run, because samples arrive late. A loss that names its launch
 -- counts for that launch only. Replays of one launch run back to back, so each replayed launch has its own drops.
+--
+-- A launch of a sampling run that matches none of the program's has no time where the program's launches were timed: it is
+-- one of them again.
 CREATE VIEW cost_time (
   kernel_id,
   -- The run that provides its cost.
@@ -40,21 +43,29 @@ WITH timed AS (
   WHERE d.samples > 0
 ), taken AS (
   SELECT kernel_id, sum(samples) AS samples FROM launch_sample GROUP BY kernel_id
+), unmatched AS (
+  SELECT r.run_id
+  FROM run r
+  JOIN (
+    SELECT DISTINCT l.run_id FROM measured_time m JOIN launch l ON l.kernel_id = m.kernel_id WHERE m.source = 'timeline'
+  ) p ON p.run_id = r.reference_run_id
+  WHERE r.run_id <> r.reference_run_id
 )
 SELECT
   k.kernel_id, k.run_id,
-  coalesce(m.time_ns / nullif(n.samples, 0.0), CASE
+  CASE WHEN u.run_id IS NULL OR m.kernel_id IS NOT NULL THEN coalesce(m.time_ns / nullif(n.samples, 0.0), CASE
     WHEN d.taken > d.lost THEN t.taken_ns * d.taken / (d.taken - d.lost)
     ELSE t.sample_ns * coalesce(w.factor, 1.0)
   END
     -- A launch may have a period of its own.
     * coalesce(k.period_cycles / t.period_cycles, 1.0) / (k.repeats * k.run_count * k.scale)
-    * greatest(1.0, coalesce(v.multiprocessor_count / nullif(CAST(l.grid_x AS DOUBLE) * l.grid_y * l.grid_z, 0.0), 1.0))),
+    * greatest(1.0, coalesce(v.multiprocessor_count / nullif(CAST(l.grid_x AS DOUBLE) * l.grid_y * l.grid_z, 0.0), 1.0))) END,
   m.kernel_id IS NOT NULL
 FROM cost_run k
 JOIN launch l ON l.kernel_id = k.kernel_id
 LEFT JOIN device v ON v.run_id = l.run_id AND v.device_id = l.device_id
 LEFT JOIN measured_time m ON m.kernel_id = k.kernel_id
+LEFT JOIN unmatched u ON u.run_id = l.run_id
 LEFT JOIN taken n ON n.kernel_id = k.kernel_id
 LEFT JOIN timed t ON t.run_id = k.run_id AND (t.device_id = l.device_id OR t.devices = 1)
 LEFT JOIN dropped d ON d.run_id = k.run_id AND d.kernel_id = k.kernel_id
