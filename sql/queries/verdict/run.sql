@@ -1,7 +1,7 @@
 -- Run
 -- The program, its GPUs, its launches without trials of tuners, and their GPU time. timed_launches: launches with a time. measured_launches:
 -- launches whose time was measured, not estimated. steps: those of the process with most of them. step_launches:
--- launches of one step. found_by: evidence of the steps. confidence: its sureness.
+-- launches of one step. phase_launches: those of some phases of the program. found_by: evidence of the steps. confidence: its sureness.
 -- costliest: the kernel with most of their time. rank: that of a capture of one rank of several.
 WITH process_step AS (
   SELECT run_id, count(DISTINCT program_step) AS steps, count(program_step) AS launches, max(found_by) AS found_by,
@@ -37,6 +37,7 @@ SELECT
   coalesce(s.steps, 0) AS steps, CAST(s.launches AS DOUBLE) / nullif(s.steps, 0) AS step_launches,
   coalesce(s.found_by, 'none') AS found_by, s.confidence,
   (SELECT count(*) FROM launch) - (SELECT count(*) FROM launch_phase WHERE setup_part = 'tuning') AS launches,
+  (SELECT count(*) FROM launch_phase WHERE program_phase IN ($phases)) AS phase_launches,
   (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
   (SELECT count(*) FROM cost_run WHERE is_replay) AS replayed_launches,
   (SELECT count(*) FROM memory_access) AS requests,
