@@ -1,8 +1,8 @@
 -- One gap of 100 us or more before late work, as in `gpu_gap`, that an op, range or function of the host fills: half of the
 -- gap or more, with nine tenths of its own time.
 --
--- Of several, a data loader, else the longest. So spans that enclose whole steps are none of these. Imported traces have
--- functions in which nothing is launched as ranges.
+-- A data loader comes before others, else the longest. Spans that enclose whole steps are none of these. Imported traces
+-- have functions in which nothing is launched as ranges.
 CREATE VIEW gap_host (
   run_id,
   device_id,

@@ -6,7 +6,7 @@
 CREATE VIEW phase_window (
   run_id,
   device_id,
-  -- setup, steady (one step), end, once or beside, as in `launch_phase`.
+  -- setup, steady (one step), end, once or apart, as in `launch_phase`.
   program_phase,
   -- The step, numbered from 0. Null outside steps.
   program_step,
@@ -67,7 +67,7 @@ JOIN steady s ON s.run_id = p.run_id AND s.device_id = p.device_id
 WHERE p.end_ns > s.end_ns
 UNION ALL
 SELECT
-  p.run_id, p.device_id, CASE WHEN a.steps > 0 THEN 'beside' ELSE 'once' END, CAST(NULL AS INT UNSIGNED), p.begin_ns, p.end_ns, true
+  p.run_id, p.device_id, CASE WHEN a.steps > 0 THEN 'apart' ELSE 'once' END, CAST(NULL AS INT UNSIGNED), p.begin_ns, p.end_ns, true
 FROM span p
 LEFT ANTI JOIN steady s ON s.run_id = p.run_id AND s.device_id = p.device_id
 CROSS JOIN (SELECT count(*) AS steps FROM steady) a

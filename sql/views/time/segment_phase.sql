@@ -11,7 +11,7 @@ CREATE VIEW segment_phase (
   collective_count,
   -- Copies and fills that run.
   copy_count,
-  -- setup, steady, end, once or beside, as in `phase_window`.
+  -- setup, steady, end, once or apart, as in `phase_window`.
   program_phase,
   -- The step, numbered from 0. Null outside steps.
   program_step,

@@ -43,7 +43,7 @@ impl ProgramPhase {
             Self::Steady => "'steady', 'once'",
             Self::Setup => "'setup'",
             Self::End => "'end'",
-            Self::All => "'setup', 'steady', 'end', 'once', 'beside'",
+            Self::All => "'setup', 'steady', 'end', 'once', 'apart'",
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) enum SequencePhase {
     /// In a program that repeats nothing.
     Once,
     /// In a process that repeats nothing, where another one has steps.
-    Beside,
+    Apart,
 }
 
 /// A part of set-up.
@@ -41,7 +41,7 @@ impl SequencePhase {
             Self::Steady(..) => "steady",
             Self::End => "end",
             Self::Once => "once",
-            Self::Beside => "beside",
+            Self::Apart => "apart",
         }
     }
 

@@ -13,7 +13,7 @@ stallmap_schema::tables! {
         kernel_id: KernelId => "launch"."kernel_id",
         /// The run that defines it: one for each process.
         run_id: RunId => "run"."run_id",
-        /// setup, steady (in a step), end (behind the last step), once, in a program that repeats nothing, or beside, of a
+        /// setup, steady (in a step), end (behind the last step), once, in a program that repeats nothing, or apart, of a
         /// process without steps where another one has some.
         program_phase: OpenWord,
         /// Part of set-up: initialization, tuning (trials of a tuner, anywhere in the program), or warm-up (first steps that

@@ -52,7 +52,7 @@ impl PhaseRows {
     }
 }
 
-/// Where some processes name their steps, or are the only ones with any, work of the rest is none of the repeated part.
+/// Takes work out of the repeated part if other processes name their steps, or are the only ones with any.
 fn set_aside(rows: &mut [LaunchPhase]) {
     let sureness = |row: &LaunchPhase| match (row.program_step, &*row.found_by.0) {
         (None, _) => 0,
@@ -65,9 +65,9 @@ fn set_aside(rows: &mut [LaunchPhase]) {
         *most = sureness(row).max(*most);
     }
     let best = runs.values().copied().max().unwrap_or_default();
-    let is_beside = |row: &&mut LaunchPhase| runs.get(&row.run_id.0).is_some_and(|sure| *sure < best);
-    for row in rows.iter_mut().filter(is_beside).filter(|row| row.setup_part.is_none()) {
-        row.program_phase = OpenWord(SequencePhase::Beside.word().into());
+    let is_apart = |row: &&mut LaunchPhase| runs.get(&row.run_id.0).is_some_and(|sure| *sure < best);
+    for row in rows.iter_mut().filter(is_apart).filter(|row| row.setup_part.is_none()) {
+        row.program_phase = OpenWord(SequencePhase::Apart.word().into());
         (row.program_step, row.step_begin_ns, row.step_end_ns) = (None, None, None);
     }
 }

@@ -127,7 +127,7 @@ fn a_step_is_as_long_as_its_range() {
 }
 
 #[test]
-fn work_of_a_process_beside_is_no_step() {
+fn work_of_a_process_apart_is_no_step() {
     let place = CommandFolder::new();
     let mut trace = ranged_steps(6);
     for (number, begin) in [(9001, 1_500), (9002, 121_000)] {
@@ -141,15 +141,15 @@ fn work_of_a_process_beside_is_no_step() {
             ));
         }
     }
-    let text = trace.screen(&place, "beside", "");
+    let text = trace.screen(&place, "apart", "");
     assert!(text.contains("A step takes 10 ms") && text.contains("70 % kernels"), "{text}");
     assert!(!text.contains("before helper") && !text.contains("% of 1"), "{text}");
     let sql = "SELECT program_phase AS phase, count(*) AS n FROM launch_phase GROUP BY 1 ORDER BY 1";
-    let phases: Vec<(String, u64)> = rows(&place, "beside.stallmap", sql)
+    let phases: Vec<(String, u64)> = rows(&place, "apart.stallmap", sql)
         .iter()
         .map(|row| (row["phase"].as_str().unwrap().to_owned(), row["n"].as_u64().unwrap()))
         .collect();
-    assert_eq!(phases, [("beside".to_owned(), 2), ("steady".to_owned(), 42)]);
+    assert_eq!(phases, [("apart".to_owned(), 2), ("steady".to_owned(), 42)]);
 }
 
 #[test]
