@@ -108,8 +108,7 @@ impl LaunchFilter {
             let is_chosen = format!("program_phase IN ({})", phase.words());
             launches.push(format!("kernel_id IN (SELECT kernel_id FROM launch_phase WHERE {is_chosen})"));
             costs.push(is_chosen);
-            let is_in_steps = if phase == ProgramPhase::Steady { "is_in_steps" } else { "NOT is_in_steps" };
-            findings.push(is_in_steps.to_owned());
+            findings.push(phase.findings());
             words.push(format!("--phase {}", phase.name()));
         }
         let [launches, costs, findings] = [launches, costs, findings].map(|parts| parts.join(" AND "));

@@ -114,7 +114,12 @@ fn texts_of(findings: u64, phase: ProgramPhase) -> Vec<(CommandQuery, String)> {
         (queries::GROUPS, findings),
         (report::LOSSES, 0),
     ];
-    all.map(|(query, top)| (query, query.sql(&[("$top", top)]).replace("$phases", phase.words()))).into()
+    // By default, findings of set-up follow those of steps.
+    let filter = if phase == ProgramPhase::Steady { "true".to_owned() } else { phase.findings() };
+    let text = |query: CommandQuery, top| {
+        query.sql(&[("$top", top)]).replace("$phases", phase.words()).replace("$filter", &filter)
+    };
+    all.map(|(query, top)| (query, text(query, top))).into()
 }
 
 /// The first row of a query that few captures need.
@@ -142,7 +147,7 @@ impl VerdictRows {
         let sql = texts_of(findings, phase);
         let answers = VerdictAnswers { rows: rows_of_all(session, &sql).await?, sql };
         let run = answers.rows::<RunFacts>(queries::RUN)?.into_iter().next().unwrap_or_default();
-        let phases = answers.rows::<PhaseShares>(queries::PHASES)?.into_iter().next().unwrap_or_default();
+        let mut phases = answers.rows::<PhaseShares>(queries::PHASES)?.into_iter().next().unwrap_or_default();
         let tensors = answers.rows::<TensorShare>(queries::TENSORS)?;
         let reasons = answers.rows::<ReasonFacts>(queries::REASONS)?;
         let tensor_share: f64 =
@@ -150,12 +155,17 @@ impl VerdictRows {
         let lines = answers.rows::<LineShare>(queries::LINES)?;
         let findings = answers.rows::<FindingRow>(queries::GROUPS)?;
         let mut losses = answers.rows::<LossFacts>(report::LOSSES)?;
-        // Launches without a bundle touch no number here.
-        losses.sort_by_key(|loss| loss.kind == "bundle");
+        losses.sort_by_key(LossFacts::harm);
         let are_copies = lines.iter().any(|row| row.kind == "copy");
-        let touched =
-            if lines.iter().all(|row| row.share.is_none()) { touched(session).await? } else { vec![] };
-        let shares = if !touched.is_empty() {
+        let is_empty = phase != ProgramPhase::Steady && run.phase_launches == 0;
+        let touched = if !is_empty && lines.iter().all(|row| row.share.is_none()) {
+            touched(session).await?
+        } else {
+            vec![]
+        };
+        let shares = if is_empty {
+            Vec::new()
+        } else if !touched.is_empty() {
             shares::by_accesses(&touched)
         } else if tensor_share >= TENSORS_LEAST && !are_copies {
             shares::by_tensor(&tensors, &reasons)
@@ -179,6 +189,10 @@ impl VerdictRows {
             findings: &findings,
         });
         let (attributed, noun) = (attributed(&tensors), shares::noun(&tensors, 1));
+        // All of the time, or another part of it, leaves out nothing of the steps.
+        if phase != ProgramPhase::Steady {
+            (phases.setup_ns, phases.end_ns) = (None, None);
+        }
         Ok(Self { run, phases, shares, sentence, findings, losses, attributed, noun, sql: answers.sql })
     }
 

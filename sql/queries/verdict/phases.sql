@@ -37,11 +37,11 @@ WITH counted AS (
   WHERE program_phase IN ($phases)
 ), late AS (
   SELECT
-    sum(CASE WHEN g.is_after_wait THEN g.duration_ns ELSE 0 END) AS wait_ns,
-    sum(CASE WHEN NOT g.is_after_wait AND coalesce(g.next_copy_kind, '') = 'host_to_device' THEN g.duration_ns ELSE 0 END) AS input_ns,
-    sum(g.duration_ns) AS late_ns
+    sum(CASE WHEN g.is_after_wait THEN s.duration_ns ELSE 0 END) AS wait_ns,
+    sum(CASE WHEN NOT g.is_after_wait AND coalesce(g.next_copy_kind, '') = 'host_to_device' THEN s.duration_ns ELSE 0 END) AS input_ns,
+    sum(s.duration_ns) AS late_ns
   FROM gpu_gap g
-  JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.begin_ns = g.begin_ns
+  JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.stretch_ns = g.begin_ns
   WHERE g.cause IN ('late launch', 'late copy') AND s.program_phase IN ($phases)
 ), copied AS (
   SELECT a.copy_kind, sum(CAST(a.size_bytes AS DOUBLE)) AS bytes, CAST(sum(a.end_ns - a.begin_ns) AS DOUBLE) AS ns
@@ -72,9 +72,9 @@ WITH counted AS (
   UNION ALL
   SELECT 'before launches at ' || next_line, max(ns)
   FROM (
-    SELECT g.run_id, g.device_id, g.next_line, sum(g.duration_ns) AS ns
+    SELECT g.run_id, g.device_id, g.next_line, sum(s.duration_ns) AS ns
     FROM gpu_gap g
-    JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.begin_ns = g.begin_ns
+    JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.stretch_ns = g.begin_ns
     WHERE s.program_phase = 'setup' AND g.next_line IS NOT NULL
     GROUP BY g.run_id, g.device_id, g.next_line
   )

@@ -2,7 +2,7 @@
 -- The program, its GPUs, its launches without trials of tuners, and their GPU time. A launch of another run that matches
 -- none of the program's is no further one. timed_launches: launches with a time. measured_launches: launches whose time was
 -- measured, not estimated. steps: those of the process with most of them. step_launches:
--- launches of one step. found_by: evidence of the steps. confidence: its sureness.
+-- launches of one step. phase_launches: those of some phases of the program. found_by: evidence of the steps. confidence: its sureness.
 -- costliest: the kernel with most of their time. rank: that of a capture of one rank of several.
 WITH again AS (
   SELECT r.run_id
@@ -46,6 +46,7 @@ SELECT
   coalesce(s.found_by, 'none') AS found_by, s.confidence,
   (SELECT count(*) FROM own) - (SELECT count(*) FROM launch_phase p JOIN own o ON o.kernel_id = p.kernel_id WHERE p.setup_part = 'tuning')
     AS launches,
+  (SELECT count(*) FROM launch_phase WHERE program_phase IN ($phases)) AS phase_launches,
   (SELECT count(DISTINCT k.kernel_id) FROM cost_run k JOIN own o ON o.kernel_id = k.kernel_id) AS sampled_launches,
   (SELECT count(*) FROM cost_run WHERE is_replay) AS replayed_launches,
   (SELECT count(*) FROM memory_access) AS requests,

@@ -6,7 +6,8 @@
 -- savings do not add up. Rank by `finding_rank`. Where experiments left out all accesses of the subject
 -- (`ablation_cost`), the upper bound is no more than they measured.
 --
--- `saving_low_ns` and `saving_high_ns` are times per step, of launches in steps alone. Where a tenth or more of the steps passes
+-- `saving_low_ns` and `saving_high_ns` are times per step, of launches in steps alone: up to the time of the kernel at the
+-- line, of several kernels up to the step's. Where a tenth or more of the steps passes
 -- before late launches or input, a shorter kernel can leave the GPU idle for longer: the least saving is 0. The book's page on
 -- savings compares the intervals with programs that took the advice.
 --
@@ -84,13 +85,25 @@ WITH found AS (
 ), launched AS (
   SELECT
     line_label(l.line, l.forward_line) AS line, l.kernel,
-    CASE WHEN p.program_phase IN ('steady', 'once') THEN 1 ELSE 0 END AS is_steady
+    CASE WHEN p.program_phase IN ('steady', 'once') THEN 1 ELSE 0 END AS is_steady,
+    CASE WHEN p.program_phase IN ('steady', 'once') THEN t.time_ns END AS time_ns
   FROM launch_context l
   JOIN launch_phase p ON p.kernel_id = l.kernel_id
+  LEFT JOIN launch_time t ON t.kernel_id = l.kernel_id
 ), steady_line AS (
   SELECT line, max(is_steady) AS is_steady, avg(is_steady) AS part FROM launched WHERE line IS NOT NULL GROUP BY line
 ), steady_kernel AS (
-  SELECT kernel, max(is_steady) AS is_steady, avg(is_steady) AS part FROM launched WHERE kernel IS NOT NULL GROUP BY kernel
+  SELECT kernel, max(is_steady) AS is_steady, avg(is_steady) AS part, sum(time_ns) AS time_ns FROM launched WHERE kernel IS NOT NULL GROUP BY kernel
+), site AS (
+  SELECT kernel, line, sum(time_ns) AS time_ns FROM launched WHERE kernel IS NOT NULL AND line IS NOT NULL GROUP BY kernel, line
+), span AS (
+  SELECT CAST(max(ns) AS DOUBLE) AS ns
+  FROM (
+    SELECT run_id, device_id, sum(end_ns - begin_ns) AS ns
+    FROM phase_window
+    WHERE program_phase IN ('steady', 'once')
+    GROUP BY run_id, device_id
+  )
 ), stepped AS (
   -- All steps of all processes, and those of one.
   SELECT greatest(sum(steps), 1) AS steps, greatest(max(steps), 1) AS own_steps, max(CASE WHEN steps > 0 THEN 1 ELSE 0 END) AS has_steps
@@ -127,13 +140,17 @@ WITH found AS (
       ELSE f.finding || ' of ' || f.subject
     END AS cause,
     coalesce(l.part, k.part, a.part) / t.steps AS step_part,
+    CASE WHEN f.kernel IS NOT NULL THEN coalesce(i.time_ns, k.time_ns) / t.steps
+      ELSE greatest(coalesce(a.time_ns / t.steps, 0.0), coalesce(s.ns / t.own_steps, 0.0)) END AS whole_ns,
     coalesce(l.is_steady, k.is_steady, 1) = 1 AND NOT (f.finding = 'slow_first_launch' AND t.has_steps = 1) AS is_in_steps
   FROM bounded f
   LEFT JOIN steady_line l ON l.line = f.line
   LEFT JOIN steady_kernel k ON k.kernel = f.kernel
   CROSS JOIN stepped t
-  CROSS JOIN (SELECT avg(is_steady) AS part FROM launched) a
-), shared AS (
+  LEFT JOIN site i ON i.kernel = f.kernel AND i.line = f.line
+  CROSS JOIN span s
+  CROSS JOIN (SELECT avg(is_steady) AS part, sum(time_ns) AS time_ns FROM launched) a
+), scaled AS (
   SELECT
     f.* EXCEPT (saving_low_ns, saving_high_ns),
     f.saving_low_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.own_steps
@@ -148,6 +165,11 @@ WITH found AS (
   CROSS JOIN stepped t
   CROSS JOIN (SELECT sum(samples) AS samples FROM launch_sample LIMIT 1) a
   CROSS JOIN (SELECT coalesce(max(scale), 1.0) AS weight FROM cost_run LIMIT 1) w
+), shared AS (
+  SELECT
+    * EXCEPT (saving_low_ns, saving_high_ns, whole_ns), CASE WHEN saving_low_ns > whole_ns THEN whole_ns ELSE saving_low_ns END AS saving_low_ns,
+    CASE WHEN saving_high_ns > whole_ns THEN whole_ns ELSE saving_high_ns END AS saving_high_ns
+  FROM scaled
 ), ranked AS (
   SELECT
     *,

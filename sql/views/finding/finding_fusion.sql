@@ -32,9 +32,9 @@ CREATE VIEW finding_fusion (
   query
 ) AS
 WITH late AS (
-  SELECT l.line, l.forward_line, l.phase, CAST(sum(g.duration_ns) AS DOUBLE) AS late_ns
+  SELECT l.line, l.forward_line, l.phase, CAST(sum(s.duration_ns) AS DOUBLE) AS late_ns
   FROM gpu_gap g
-  JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.begin_ns = g.begin_ns
+  JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.stretch_ns = g.begin_ns
   JOIN launch_context l ON l.kernel_id = g.next_kernel_id
   WHERE g.cause = 'late launch' AND NOT g.is_after_wait AND s.program_phase IN ('steady', 'once')
   GROUP BY l.line, l.forward_line, l.phase

@@ -42,11 +42,11 @@ WITH spent AS (
 ), late AS (
   SELECT
     s.run_id, s.device_id, s.program_step,
-    sum(CASE WHEN g.is_after_wait THEN g.duration_ns ELSE 0 END) AS wait_ns,
-    sum(CASE WHEN NOT g.is_after_wait AND coalesce(g.next_copy_kind, '') = 'host_to_device' THEN g.duration_ns ELSE 0 END) AS input_ns,
-    sum(g.duration_ns) AS late_ns
+    sum(CASE WHEN g.is_after_wait THEN s.duration_ns ELSE 0 END) AS wait_ns,
+    sum(CASE WHEN NOT g.is_after_wait AND coalesce(g.next_copy_kind, '') = 'host_to_device' THEN s.duration_ns ELSE 0 END) AS input_ns,
+    sum(s.duration_ns) AS late_ns
   FROM gpu_gap g
-  JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.begin_ns = g.begin_ns
+  JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.stretch_ns = g.begin_ns
   WHERE g.cause IN ('late launch', 'late copy')
   GROUP BY s.run_id, s.device_id, s.program_step
 )

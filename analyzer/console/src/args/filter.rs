@@ -43,7 +43,22 @@ impl ProgramPhase {
             Self::Steady => "'steady', 'once'",
             Self::Setup => "'setup'",
             Self::End => "'end'",
-            Self::All => "'setup', 'steady', 'end', 'once'",
+            Self::All => "'setup', 'steady', 'end', 'once', 'apart'",
+        }
+    }
+
+    /// The condition on the columns of `finding` for those about it. Those outside of steps are about the phases that launch
+    /// their kernel.
+    pub fn findings(self) -> String {
+        match self {
+            Self::Steady => "is_in_steps".to_owned(),
+            Self::All => "true".to_owned(),
+            Self::Setup | Self::End => format!(
+                "NOT is_in_steps AND ({}kernel IN (SELECT c.kernel FROM launch_context c JOIN launch_phase h \
+                 ON h.kernel_id = c.kernel_id WHERE h.program_phase IN ({})))",
+                if self == Self::Setup { "kernel IS NULL OR " } else { "" },
+                self.words()
+            ),
         }
     }
 

@@ -36,6 +36,8 @@ const MIN_NOISY_SCORE: f64 = 0.7;
 pub(crate) struct StepCuts {
     /// First launches of the steps, in order, and the end of the last one.
     pub(crate) cuts: Vec<usize>,
+    /// Ranges around the steps. Empty unless these show them.
+    pub(crate) ranges: Vec<(i64, i64)>,
     /// Sureness: 1 if they are certain.
     pub(crate) confidence: f64,
 }
@@ -90,7 +92,7 @@ pub(crate) fn steps(sequence: &LaunchSequence) -> Option<StepCuts> {
         return None;
     }
     let alike = chosen.alike as f64;
-    Some(StepCuts { cuts, confidence: (1.0 - chosen.irregular) * alike / (alike + 1.0) })
+    Some(StepCuts { cuts, ranges: Vec::new(), confidence: (1.0 - chosen.irregular) * alike / (alike + 1.0) })
 }
 
 impl JudgedCuts {

@@ -13,12 +13,14 @@ const WARM_UP_OF_TWO: f64 = 2.0;
 pub(crate) enum SequencePhase {
     /// Before the first step, or a trial of a tuner.
     Setup(SetupPart),
-    /// In a step, numbered from 0.
-    Steady(u32),
+    /// In a step, numbered from 0, with the number of its cut.
+    Steady(u32, usize),
     /// Behind the last step.
     End,
     /// In a program that repeats nothing.
     Once,
+    /// In a process that repeats nothing, where another one has steps.
+    Apart,
 }
 
 /// A part of set-up.
@@ -36,9 +38,10 @@ impl SequencePhase {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Setup(_) => "setup",
-            Self::Steady(_) => "steady",
+            Self::Steady(..) => "steady",
             Self::End => "end",
             Self::Once => "once",
+            Self::Apart => "apart",
         }
     }
 
@@ -52,7 +55,7 @@ impl SequencePhase {
     }
 
     pub(crate) fn step(self) -> Option<u32> {
-        if let Self::Steady(step) = self { Some(step) } else { None }
+        if let Self::Steady(step, _) = self { Some(step) } else { None }
     }
 }
 
@@ -67,7 +70,7 @@ pub(crate) fn phases(sequence: &LaunchSequence, steps: Option<&StepCuts>) -> Vec
         0 => SequencePhase::Setup(SetupPart::Initialization),
         passed if passed > last => SequencePhase::End,
         passed if passed <= warm => SequencePhase::Setup(SetupPart::WarmUp),
-        passed => SequencePhase::Steady(u32::try_from(passed - 1 - warm).unwrap_or(u32::MAX)),
+        passed => SequencePhase::Steady(u32::try_from(passed - 1 - warm).unwrap_or(u32::MAX), passed - 1),
     };
     (0..sequence.launches.len()).map(phase).collect()
 }

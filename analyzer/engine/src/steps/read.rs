@@ -114,8 +114,10 @@ fn ops(batch: &RecordBatch) -> Result<(HashMap<u64, SequenceOp>, BTreeMap<u32, S
     let (mut ops, mut processes) = (HashMap::new(), BTreeMap::<u32, SequenceProcess>::new());
     for row in 0..batch.num_rows() {
         let is_optimizer = phases.is_valid(row) && phases.value(row) == Phase::Optimizer.word();
-        let is_region = kinds.is_valid(row) && kinds.value(row) == OpKind::Region.word();
-        if is_region && !is_optimizer && names.is_valid(row) && ends.is_valid(row) {
+        // Traces of PyTorch 1.8 have ranges as ops.
+        let can_be_range = kinds.is_valid(row)
+            && [OpKind::Region, OpKind::Torch].iter().any(|kind| kinds.value(row) == kind.word());
+        if can_be_range && !is_optimizer && names.is_valid(row) && ends.is_valid(row) {
             let span = (begins.value(row), ends.value(row));
             processes.entry(runs.value(row)).or_default().ranges.add(names.value(row), span);
         }

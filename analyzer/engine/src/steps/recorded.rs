@@ -9,24 +9,32 @@ use super::sketch::{CountSketch, MAX_ALIKE, SketchSums, center, distance};
 pub(crate) fn by_ranges(sequence: &LaunchSequence, ranges: &[(i64, i64)]) -> Option<StepCuts> {
     let (_, last_end) = ranges.last()?;
     let mut cuts = Vec::with_capacity(ranges.len() + 1);
+    let mut around: Vec<(i64, i64)> = Vec::with_capacity(ranges.len());
     // Calls of several threads are not quite in order of their times: a step begins with its first launch.
-    let mut next = ranges.iter().map(|(begin, _)| *begin).peekable();
+    let mut next = ranges.iter().copied().peekable();
     let mut end = 0;
     for (at, launch) in sequence.launches.iter().enumerate() {
         let Some(call) = launch.call_ns else { continue };
-        while next.next_if(|begin| *begin <= call).is_some() {
-            cuts.push(at);
+        while let Some(range) = next.next_if(|(begin, _)| *begin <= call) {
+            // A range without launches is no step.
+            if cuts.last() == Some(&at) {
+                around.pop();
+            } else {
+                cuts.push(at);
+            }
+            around.push(range);
         }
         if call <= *last_end {
             end = at + 1;
         }
     }
     cuts.push(end.max(cuts.last().copied()?));
-    // A range without launches is no step.
     cuts.dedup();
+    let nexts: Vec<i64> = around.iter().skip(1).map(|(begin, _)| *begin).collect();
+    around.iter_mut().zip(nexts).for_each(|((_, end), next)| *end = next.min(*end));
     let (&begin, &end) = cuts.first().zip(cuts.last())?;
     let are_steps = cuts.len() >= 2 && sequence.covered(begin, end) >= MIN_COVERED;
-    are_steps.then_some(StepCuts { cuts, confidence: 1.0 })
+    are_steps.then_some(StepCuts { cuts, ranges: around, confidence: 1.0 })
 }
 
 /// Steps that end with the optimizer. None if fewer than two end so, or if most are unlike each other, as where two
@@ -45,7 +53,7 @@ pub(crate) fn by_optimizer(sequence: &LaunchSequence) -> Option<StepCuts> {
     let begin = first_begin(sequence, &sketch, first, *rest.first()?);
     let mut cuts = vec![begin];
     cuts.extend(ends);
-    Some(StepCuts { cuts, confidence: 1.0 })
+    Some(StepCuts { cuts, ranges: Vec::new(), confidence: 1.0 })
 }
 
 /// The launches after which a step of the optimizer is complete.

@@ -46,8 +46,29 @@ impl PhaseRows {
         for (run, process) in processes(&read_all(&self.sources, &SOURCES)?)? {
             rows.extend(rows_of(run, process));
         }
+        set_aside(&mut rows);
         rows.sort_unstable_by_key(|row| row.kernel_id.0);
         Ok(LaunchPhase::batch(rows)?)
+    }
+}
+
+/// Takes work out of the repeated part if other processes name their steps, or are the only ones with any.
+fn set_aside(rows: &mut [LaunchPhase]) {
+    let sureness = |row: &LaunchPhase| match (row.program_step, &*row.found_by.0) {
+        (None, _) => 0,
+        (Some(_), "period") => 1,
+        (Some(_), _) => 2,
+    };
+    let mut runs: BTreeMap<u32, u8> = BTreeMap::new();
+    for row in &*rows {
+        let most = runs.entry(row.run_id.0).or_default();
+        *most = sureness(row).max(*most);
+    }
+    let best = runs.values().copied().max().unwrap_or_default();
+    let is_apart = |row: &&mut LaunchPhase| runs.get(&row.run_id.0).is_some_and(|sure| *sure < best);
+    for row in rows.iter_mut().filter(is_apart).filter(|row| row.setup_part.is_none()) {
+        row.program_phase = OpenWord(SequencePhase::Apart.word().into());
+        (row.program_step, row.step_begin_ns, row.step_end_ns) = (None, None, None);
     }
 }
 
@@ -76,12 +97,18 @@ fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
     let found = found.or_else(|| ranged(&plain));
     let found = found.or_else(|| Some(("period", period::steps(&sequence)?)));
     let (found_by, steps) = found.map_or(("none", None), |(found_by, steps)| (found_by, Some(steps)));
+    let range = |phase: SequencePhase| {
+        let SequencePhase::Steady(_, cut) = phase else { return None };
+        steps.as_ref().and_then(|steps: &StepCuts| steps.ranges.get(cut).copied())
+    };
     let row = |launch: &SequenceLaunch, phase: SequencePhase| LaunchPhase {
         kernel_id: KernelId(launch.kernel_id),
         run_id: RunId(run),
         program_phase: OpenWord(phase.word().into()),
         setup_part: phase.setup_part().map(|part| OpenWord(part.into())),
         program_step: phase.step(),
+        step_begin_ns: range(phase).map(|(begin, _)| begin),
+        step_end_ns: range(phase).map(|(_, end)| end),
         found_by: OpenWord(found_by.into()),
         confidence: steps.as_ref().map(|steps: &StepCuts| steps.confidence),
     };

@@ -197,6 +197,9 @@ fn ranges_cut_at_calls() {
     let cuts = |ranges: &[(i64, i64)]| by_ranges(&sequence, ranges).map(|steps| steps.cuts);
     assert_eq!(cuts(&[(3_000, 7_000), (7_000, 12_000)]).unwrap(), [2, 4, 7]);
     assert_eq!(cuts(&[(3_000, 3_100), (3_200, 12_000)]).unwrap(), [2, 7], "a range without launches");
+    let around = |ranges: &[(i64, i64)]| by_ranges(&sequence, ranges).map(|steps| steps.ranges);
+    assert_eq!(around(&[(3_000, 3_100), (3_200, 12_000)]).unwrap(), [(3_200, 12_000)]);
+    assert_eq!(around(&[(3_000, 8_000), (7_000, 12_000)]).unwrap(), [(3_000, 7_000), (7_000, 12_000)]);
     assert_eq!(cuts(&[(100_000, 200_000)]), None);
 }
 
@@ -209,12 +212,13 @@ fn slow_first_steps_are_warm_up() {
         launch.gpu_ns = Some((begin, begin + 900));
     }
     let sequence = LaunchSequence::from_launches(launches);
-    let steps = StepCuts { cuts: (1..=5).map(|step| step * 4).collect(), confidence: 1.0 };
+    let steps =
+        StepCuts { cuts: (1..=5).map(|step| step * 4).collect(), ranges: Vec::new(), confidence: 1.0 };
     let found = phases(&sequence, Some(&steps));
     assert_eq!(found[0], SequencePhase::Setup(SetupPart::Initialization));
     assert_eq!(found[4], SequencePhase::Setup(SetupPart::WarmUp));
-    assert_eq!(found[8], SequencePhase::Steady(0));
-    assert_eq!(found[19], SequencePhase::Steady(2));
+    assert_eq!(found[8], SequencePhase::Steady(0, 1));
+    assert_eq!(found[19], SequencePhase::Steady(2, 3));
     assert_eq!(found[20], SequencePhase::End);
     assert_eq!(phases(&sequence, None)[0], SequencePhase::Once);
 }

@@ -5,6 +5,31 @@ use std::path::Path;
 use stallmap_console::output::number::{counted, grouped, measured, nanosecond_range, nanoseconds, percent};
 use stallmap_console::rows;
 
+/// Words of losses of a part of a file, or of the end of a program.
+const DAMAGE: [&str; 9] = [
+    "the rest of the file",
+    "damage",
+    "torn end",
+    "ended by signal",
+    "recording stopped",
+    "recording had stopped",
+    "recording ended",
+    "not JSON",
+    "complete JSON",
+];
+/// Begins of what an option leaves out, another tool never has, or an import does not read on purpose.
+const OMITTED: [&str; 9] = [
+    "not recorded: ",
+    "not in the imported file: ",
+    "launch was not selected",
+    "trial of a tuner",
+    "estimates of occupancy",
+    "events of category ",
+    "keys of the imported file that are not read",
+    "calls of the runtime and the driver that launch nothing",
+    "allocations and frees of memory of the host",
+];
+
 /// Programs with fewer launches repeat nothing, which needs no words.
 const MIN_REPEATED: u64 = 8;
 
@@ -24,6 +49,7 @@ rows! {
         pub(super) found_by: String,
         pub(super) confidence: Option<f64>,
         pub(super) launches: u64,
+        pub(super) phase_launches: u64,
         pub(super) sampled_launches: u64,
         pub(super) replayed_launches: u64,
         pub(super) samples: Option<f64>,
@@ -304,10 +330,19 @@ pub(super) fn trust(
 impl LossFacts {
     /// True for data that an option left out, that other tools do not record, or that is not of the program.
     pub(super) fn is_wanted(&self) -> bool {
-        let without = ["not recorded: ", "not in the imported file: "];
-        let not_of_program = ["launch was not selected", "trial of a tuner"];
-        without.iter().any(|start| self.reason.starts_with(start))
-            || not_of_program.contains(&self.reason.as_str())
+        OMITTED.iter().any(|start| self.reason.starts_with(start))
+    }
+
+    /// The order of losses: files that end too early or are damaged first, then lost data, then estimates, then bundles,
+    /// which touch no number.
+    pub(super) fn harm(&self) -> u8 {
+        let is_damaged = DAMAGE.iter().any(|word| self.reason.contains(word));
+        match self.kind.as_str() {
+            "bundle" => 3,
+            _ if is_damaged => 0,
+            _ if self.reason.contains("estimate") => 2,
+            _ => 1,
+        }
     }
 
     pub(super) fn text(&self) -> String {

@@ -42,6 +42,9 @@ pub(super) fn sentence(facts: &SentenceFacts<'_>) -> String {
             .and_then(allocated)
             .map_or_else(|| none.to_owned(), |memory| format!("{none} {memory}"));
     }
+    if facts.phase != ProgramPhase::Steady && facts.run.phase_launches == 0 {
+        return format!("Phase {} has no launches of kernels.", facts.phase.name());
+    }
     let rules = [waiting, copying, unsampled, one_tensor, one_finding, memory];
     let cause = rules.iter().find_map(|rule| rule(facts)).unwrap_or_else(|| reason(facts));
     let step = match facts.phase {

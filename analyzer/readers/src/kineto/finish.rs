@@ -17,6 +17,8 @@ impl KinetoReader {
         self.name_processes();
         self.join_calls();
         self.add_waits();
+        let regions = self.functions.idle_regions(&self.trace);
+        self.trace.ops.extend(regions);
         join_ops(&mut self.trace);
         let steps = join_steps(&mut self.trace);
         self.join_pending();

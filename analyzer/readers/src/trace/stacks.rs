@@ -1,15 +1,18 @@
 //! Python stacks of ops and of launch calls: the functions that enclose them on their thread.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use stallmap_schema::word::Phase;
+use stallmap_schema::word::{OpKind, Phase};
 
 use crate::trace::join::{begin, span};
-use crate::trace::model::{RowLink, TraceCall, TraceFrame, TraceKernel, TraceModel};
+use crate::trace::model::{RowLink, TraceCall, TraceFrame, TraceKernel, TraceModel, TraceOp};
 use crate::trace::nest::{ThreadSpan, enclosing, parents};
 
 /// Most frames of a stack. Deeper ones lose their callers.
 const MAX_FRAMES: usize = 512;
+/// Shorter functions are no regions.
+const MIN_IDLE_NS: i64 = 100_000;
 
 /// Functions that ran, each with its frame.
 #[derive(Debug, Default)]
@@ -58,6 +61,42 @@ impl FrameFunctions {
             self.frames.push(frame);
         }
         place
+    }
+
+    /// Regions of functions that run for long without an op or a call for the GPU inside, the outermost ones: a GPU may wait
+    /// for them.
+    pub fn idle_regions(&self, trace: &TraceModel) -> Vec<TraceOp> {
+        let kernels = trace.kernels.iter().filter_map(|kernel| kernel.call);
+        let works = trace.works.iter().filter_map(|work| work.call);
+        let calls = trace.ops.iter().map(|op| op.call).chain(kernels).chain(works);
+        let mut begins: Vec<(u64, i64)> = calls.map(|call| (call.thread, call.begin_ns)).collect();
+        begins.sort_unstable();
+        let is_idle = |call: &TraceCall| {
+            let next = begins.partition_point(|begin| *begin < (call.thread, call.begin_ns));
+            begins.get(next).is_none_or(|begin| *begin >= (call.thread, call.end_ns))
+        };
+        let is_long = |call: &TraceCall| call.end_ns.saturating_sub(call.begin_ns) >= MIN_IDLE_NS;
+        let idle = self.calls.iter().filter(|(call, _)| is_long(call) && is_idle(call));
+        let mut idle: Vec<&(TraceCall, RowLink)> = idle.collect();
+        idle.sort_unstable_by_key(|(call, _)| (call.thread, call.begin_ns, Reverse(call.end_ns)));
+        let mut last = (0, i64::MIN);
+        idle.retain(|(call, _)| {
+            let is_outer = (call.thread, call.begin_ns) >= last;
+            if is_outer {
+                last = (call.thread, call.end_ns);
+            }
+            is_outer
+        });
+        let processes: HashMap<u64, usize> =
+            trace.ops.iter().map(|op| (op.call.thread, op.process)).collect();
+        let region = |(call, frame): &(TraceCall, RowLink)| {
+            let frame = self.frames.get(frame.get()?)?;
+            let file = frame.file.rsplit(['/', '\\']).next().unwrap_or_default();
+            let name = format!("{file}:{} {}", frame.line, frame.function);
+            let process = *processes.get(&call.thread)?;
+            Some(TraceOp { process, ..TraceOp::for_call(*call, OpKind::Region, name) })
+        };
+        idle.into_iter().filter_map(region).collect()
     }
 
     /// Gives ops and launch calls their stacks. A call may be deeper than its op: an op can be a Python function.

@@ -85,6 +85,7 @@ mod tests {
                 "$pc",
                 "$low",
                 "$past",
+                "$filter",
             ];
             let is_whole = !query.sql(&names.map(|name| (name, 7))).contains('$');
             assert!(is_whole || ["diff", "filter"].contains(&command), "{}", query.name);

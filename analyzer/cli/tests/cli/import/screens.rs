@@ -98,6 +98,150 @@ fn a_wait_for_a_number_is_one_before_small_copies_and_launches() {
     );
 }
 
+/// Steps of 10 ms, each in a range of the profiler: nothing for 2 ms, then kernels for 7.
+fn ranged_steps(count: u64) -> GeneratedTrace {
+    let mut trace = GeneratedTrace::new();
+    for step in 0..count {
+        let begin = 1_000 + 10_000 * step;
+        trace.host_us = begin;
+        trace.event("user_annotation", &format!("ProfilerStep#{step}"), begin, 10_000, "");
+        trace.host_us += 2_000;
+        (0..7).for_each(|_| trace.kernel("gemm", 1_000));
+    }
+    trace
+}
+
+#[test]
+fn a_step_is_as_long_as_its_range() {
+    let place = CommandFolder::new();
+    for count in 1..4 {
+        let text = ranged_steps(count).screen(&place, &format!("steps{count}"), "");
+        assert!(text.contains("A step takes 10 ms") && text.contains("70 % kernels"), "{text}");
+        assert!(!text.contains(", up to "), "{text}");
+    }
+    // PyTorch 1.8 has ranges as ops.
+    let mut old = ranged_steps(4);
+    old.events.iter_mut().for_each(|event| *event = event.replace("user_annotation", "Operator"));
+    let text = old.screen(&place, "old", "");
+    assert!(text.contains(" · 4 steps · ") && text.contains("Steps are ranges of the program."), "{text}");
+}
+
+#[test]
+fn work_of_a_process_apart_is_no_step() {
+    let place = CommandFolder::new();
+    let mut trace = ranged_steps(6);
+    for (number, begin) in [(9001, 1_500), (9002, 121_000)] {
+        for (cat, thread, length, more) in [
+            ("cuda_runtime", r#""pid":2,"tid":2"#, 5, ""),
+            ("kernel", r#""pid":0,"tid":7"#, 30, r#","device":0,"stream":9,"grid":[1,1,1],"block":[32,1,1]"#),
+        ] {
+            let name = if cat == "kernel" { "helper" } else { "cudaLaunchKernel" };
+            trace.events.push(format!(
+                r#"{{"ph":"X","cat":"{cat}","name":"{name}",{thread},"ts":{begin},"dur":{length},"args":{{"correlation":{number}{more}}}}}"#
+            ));
+        }
+    }
+    let text = trace.screen(&place, "apart", "");
+    assert!(text.contains("A step takes 10 ms") && text.contains("70 % kernels"), "{text}");
+    assert!(!text.contains("before helper") && !text.contains("% of 1"), "{text}");
+    let sql = "SELECT program_phase AS phase, count(*) AS n FROM launch_phase GROUP BY 1 ORDER BY 1";
+    let phases: Vec<(String, u64)> = rows(&place, "apart.stallmap", sql)
+        .iter()
+        .map(|row| (row["phase"].as_str().unwrap().to_owned(), row["n"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(phases, [("apart".to_owned(), 2), ("steady".to_owned(), 42)]);
+}
+
+#[test]
+fn code_that_fills_a_gap_is_named() {
+    let place = CommandFolder::new();
+    for (cat, name, named, advice) in [
+        (
+            "user_annotation",
+            "enumerate(DataLoader)#Iter.__next__",
+            "enumerate(DataLoader)",
+            "→ Load data ahead",
+        ),
+        (
+            "python_function",
+            "a/train.py(61): log_metrics",
+            "train.py:61 log_metrics",
+            "→ Do this work less often",
+        ),
+    ] {
+        let mut trace = GeneratedTrace::new();
+        for _ in 0..6 {
+            trace.event(cat, name, trace.host_us + 10, 5_000, "");
+            trace.host_us += 5_100;
+            trace.event("cpu_op", "aten::mm", trace.host_us, 40, "");
+            (0..4).for_each(|_| trace.kernel("gemm", 500));
+            trace.copy("DtoH", 2, 4);
+        }
+        let text = trace.screen(&place, cat, "");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(&format!("the host is in {named}")) && text.contains(advice), "{text}");
+    }
+}
+
+#[test]
+fn the_end_of_a_cut_file_is_the_first_loss() {
+    let place = CommandFolder::new();
+    let mut trace = ranged_steps(4);
+    trace.event("overhead", "Buffer flush", 2_000, 5, "");
+    trace.screen(&place, "whole", "");
+    let text = fs::read_to_string(place.path("whole.json")).unwrap();
+    fs::write(place.path("cut.json"), &text[..text.len() - 200]).unwrap();
+    place.run(&["import", "cut.json", "-o", "cut.stallmap"]).expect_ok();
+    let loss = |capture: &str| {
+        let text = place.run(&[capture]).expect_ok().stdout.clone();
+        text.lines().nth(1).unwrap().to_owned()
+    };
+    assert!(loss("cut.stallmap").starts_with("! 1 source: the rest of the file"), "{}", loss("cut.stallmap"));
+    // Nothing is lost of what is not read on purpose.
+    assert!(loss("whole.stallmap").starts_with("nothing lost"), "{}", loss("whole.stallmap"));
+}
+
+#[test]
+fn a_phase_without_launches_says_so() {
+    let place = CommandFolder::new();
+    ranged_steps(4).screen(&place, "phases", "");
+    let screen = |phase: &str| place.run(&["phases.stallmap", "--phase", phase]).expect_ok().stdout.clone();
+    for phase in ["setup", "end"] {
+        let text = screen(phase);
+        assert!(text.contains(&format!("Phase {phase} has no launches of kernels.")), "{text}");
+        assert!(!text.contains('%') || !text.contains("gemm"), "{text}");
+    }
+    assert!(!screen("all").contains("Not counted"), "{}", screen("all"));
+}
+
+#[test]
+fn a_wait_saves_no_more_than_the_busiest_gpu_leaves() {
+    let place = CommandFolder::new();
+    let mut trace = GeneratedTrace::new();
+    for step in 0..6 {
+        let begin = 1_000 + 10_000 * step;
+        trace.event("user_annotation", &format!("ProfilerStep#{step}"), begin, 10_000, "");
+        for (device, length) in [(0, 8_000), (1, 2_000)] {
+            let number = 10 * step + device;
+            trace.event(
+                "cuda_runtime",
+                "cudaLaunchKernel",
+                begin + 20 + device,
+                5,
+                &format!(r#""correlation":{number}"#),
+            );
+            let args = format!(
+                r#""correlation":{number},"device":{device},"stream":7,"grid":[512,1,1],"block":[256,1,1]"#
+            );
+            trace.event("kernel", &format!("gemm{device}"), begin + 40, length, &args);
+        }
+    }
+    trace.screen(&place, "devices", "");
+    let sql = "SELECT CAST(max(saving_high_ns) AS BIGINT) AS n FROM finding WHERE finding = 'cpu_bound'";
+    let most = rows(&place, "devices.stallmap", sql)[0]["n"].as_u64().unwrap();
+    assert!((1_500_000..=2_100_000).contains(&most), "{most}");
+}
+
 #[test]
 fn steps_of_copies_have_bars_of_copies() {
     let place = CommandFolder::new();

@@ -1,4 +1,5 @@
-//! Steps in the times of a run, over all its GPUs, as the view `phase_window` has them for each.
+//! Steps in the times of a run, over all its GPUs, as the view `phase_window` has them for each, without what of a range is before or
+//! behind all work.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
