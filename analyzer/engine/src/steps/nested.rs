@@ -32,7 +32,8 @@ fn around(sequence: &LaunchSequence, inner: &StepCuts) -> Option<StepCuts> {
     let outer = period::steps(&LaunchSequence::from_launches(kept.iter().filter_map(launch).collect()))?;
     let place = |cut: &usize| kept.get(*cut).copied().unwrap_or(sequence.tokens.len());
     let cuts: Vec<usize> = outer.cuts.iter().map(place).collect();
-    let count = |pair: &[usize]| loops.begins.iter().filter(|at| (pair[0]..pair[1]).contains(at)).count();
+    let passed = |cut: usize| loops.begins.partition_point(|begin| *begin < cut);
+    let count = |pair: &[usize]| passed(pair[1]) - passed(pair[0]);
     let repeated = median(cuts.windows(2).map(count))?;
     let is_bare = median(outer.cuts.windows(2).map(|pair| pair[1] - pair[0]))? <= loops.length;
     let limit = if is_bare { MAX_LOOPS } else { usize::MAX };
