@@ -15,7 +15,7 @@ const PYTHON: [&str; 2] = ["/lib/python", "/lib64/python"];
 pub(super) struct ScriptFolders(BTreeSet<String>);
 
 impl ScriptFolders {
-    /// Of the scripts, or the folder of all files without one.
+    /// From the scripts, or the folder of all files without one.
     pub(super) fn from_trace(trace: &TraceModel) -> Self {
         let own = |file: &str| file.starts_with('/') && in_library(file).is_none();
         let outermost = trace.stacks.iter().filter_map(|stack| trace.frames.get(*stack.last()?));
