@@ -1,11 +1,12 @@
 //! Phases of a program: set-up, the steps that it repeats, and its end. And the critical path of each step.
 //!
 //! ```text
-//! ranges, calls of the optimizer ──> recorded ──┐
-//! sequence of kernels ──> sketch ──> period ────┴─> phases ──> launch_phase
+//! ranges, calls of the optimizer ──> recorded ───────────┐
+//! sequence of kernels ──> sketch ──> period ──> nested ──┴─> phases ──> launch_phase
 //! ```
 
 pub mod critical;
+mod nested;
 mod period;
 mod phases;
 mod ranges;

@@ -4,6 +4,7 @@ mod access;
 mod activity;
 mod code;
 mod collective;
+mod folders;
 mod inputs;
 mod into;
 mod matching;
@@ -32,6 +33,7 @@ use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, Match};
 use stallmap_write::{CaptureForm, CaptureWriter};
 
+use self::folders::ScriptFolders;
 pub(crate) use self::into::into;
 use self::names::NumberedNames;
 
@@ -57,6 +59,7 @@ struct RecordingWriter<'a> {
     /// The position of each launch in its process.
     ordinals: Vec<u64>,
     names: NumberedNames,
+    folders: ScriptFolders,
     /// Hashes of frames and stacks, by place.
     stacks: Vec<PystatesHash>,
 }
@@ -75,8 +78,9 @@ impl<'a> RecordingWriter<'a> {
             *next - 1
         });
         let ordinals = ordinals.collect();
-        let stacks = names::stack_hashes(trace);
-        Self { trace, order, ordinals, names: NumberedNames::from_trace(trace), stacks }
+        let folders = ScriptFolders::from_trace(trace);
+        let stacks = names::stack_hashes(trace, &folders);
+        Self { trace, order, ordinals, names: NumberedNames::from_trace(trace), folders, stacks }
     }
 
     fn write(&self, writer: &mut CaptureWriter, inputs: &[ImportInput]) -> Result<(), CaptureError> {
@@ -192,11 +196,11 @@ impl<'a> RecordingWriter<'a> {
     fn python(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         let mut frames = BTreeMap::new();
         for frame in &self.trace.frames {
-            frames.insert(names::frame_id(frame), frame);
+            frames.insert(names::frame_id(frame, &self.folders), frame);
         }
         writer.append_rows(frames.into_iter().map(|(frame_id, frame)| PythonFrame {
             frame_id,
-            file: frame.file.clone(),
+            file: self.folders.shown(&frame.file).to_owned(),
             original_file: packages::original(&frame.file),
             function: frame.function.clone(),
             first_line: frame.line,
@@ -209,7 +213,7 @@ impl<'a> RecordingWriter<'a> {
             (0..).zip(frames).map(move |(depth, frame)| PythonState {
                 pystates_hash,
                 depth,
-                frame_id: names::frame_id(frame),
+                frame_id: names::frame_id(frame, &self.folders),
                 run_id: run_id(0),
             })
         };

@@ -262,6 +262,7 @@ impl<'a> CaptureComparison<'a> {
             unit: write::unit(measure),
             per: &write::per(self.decision.per, &self.facts),
             is_estimated: measure.is_time() && fact::is_estimated(&self.facts),
+            amounts: if self.decision.per == DiffDivisor::Total { &self.facts } else { &[] },
         };
         let base = self.query.names.first().map_or("", String::as_str);
         Ok(verdict::headlines(&rows, base, words, &shares, &steps))

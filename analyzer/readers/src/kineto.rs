@@ -58,6 +58,9 @@ struct KinetoReader {
     /// Groups of processes of kernels and of other work, by their places.
     kernel_groups: Vec<usize>,
     work_groups: Vec<usize>,
+    /// Proton's call stacks of kernels, by their places. Equal ones are shared.
+    call_stacks: Vec<(usize, Rc<[String]>)>,
+    known_call_stacks: HashSet<Rc<[String]>>,
     rank: Option<u32>,
     world_size: Option<u32>,
     cuda_version: Option<i32>,
@@ -360,10 +363,15 @@ impl KinetoReader {
         let Some(call) = self.span(&event) else { return };
         // A kernel that was not measured has a begin only.
         let time_ns = event.duration_ns.map(|_| (call.begin_ns, call.end_ns));
-        let arguments = event.arguments;
+        let mut arguments = event.arguments;
         let ordinal = arguments.device.or(event.thread.0.parse().ok());
         self.kernel_groups.push(self.owners.group(&event.thread.0));
         let name = self.shared(event.name);
+        if !arguments.call_stack.is_empty() {
+            let call_stack = std::mem::take(&mut arguments.call_stack);
+            let call_stack = shared(&mut self.known_call_stacks, call_stack);
+            self.call_stacks.push((self.trace.kernels.len(), call_stack));
+        }
         self.trace.kernels.push(TraceKernel {
             process: 0,
             name,

@@ -4,7 +4,7 @@
 //! whole nanoseconds: numbers, sums and means are those of the profile, and a loss counts the launches without an own time.
 
 pub(crate) mod cycles;
-mod paths;
+pub(crate) mod paths;
 
 use std::io::Read;
 use std::rc::Rc;

@@ -9,6 +9,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -62,6 +64,8 @@ struct ScannedTable {
     name: String,
     rows: u64,
     bytes: EntryBytes,
+    /// The stored column of each column of the scan. None for one that the scan computes, which has no bound.
+    columns: Vec<Option<String>>,
 }
 
 impl ScannedTable {
@@ -87,7 +91,13 @@ fn captured(scan: &DataSourceExec) -> Option<ScannedTable> {
     let name = path.strip_prefix("tables/")?.strip_suffix(".parquet")?.to_owned();
     let rows = files.statistics().num_rows.get_value().copied().unwrap_or_default() as u64;
     let bytes = file.extension::<EntryBytes>()?.clone();
-    Some(ScannedTable { name, rows, bytes })
+    let stored =
+        |expression: &Arc<dyn PhysicalExpr>| Some(expression.downcast_ref::<Column>()?.name().to_owned());
+    let columns = match files.file_source().projection() {
+        Some(projection) => projection.iter().map(|projected| stored(&projected.expr)).collect(),
+        None => scan.schema().fields().iter().map(|field| Some(field.name().clone())).collect(),
+    };
+    Some(ScannedTable { name, rows, bytes, columns })
 }
 
 /// Passes its input's batches on. A panic of the input, or a value beyond its bound, ends the query with an error.
@@ -117,8 +127,12 @@ impl RowPass for GuardPass {
                 Some(captured) => captured.explain(error),
                 None => error,
             })?;
-            if let Some(ScannedTable { name, .. }) = &captured {
-                bounds::check(name, &batch, row).map_err(|reason| unreadable(name, reason))?;
+            if let Some(ScannedTable { name, columns, .. }) = &captured {
+                for (column, values) in columns.iter().zip(batch.columns()) {
+                    let Some(column) = column else { continue };
+                    bounds::check_column(name, column, values, row)
+                        .map_err(|reason| unreadable(name, reason))?;
+                }
                 if let Some(order) = &mut order
                     && !order.continues(&batch)?
                 {

@@ -35,12 +35,16 @@ pub const FAR: i64 = 1 << 62;
 /// begins.
 pub fn check(table: &str, batch: &RecordBatch, first_row: u64) -> Result<(), String> {
     for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
-        if let Some((row, problem)) = beyond(table, field.name(), array.as_ref()) {
-            let row = first_row.saturating_add(row as u64);
-            return Err(format!("row {row} of `{table}`: `{}` has {problem}", field.name()));
-        }
+        check_column(table, field.name(), array.as_ref(), first_row)?;
     }
     Ok(())
+}
+
+/// The same for one column.
+pub fn check_column(table: &str, column: &str, array: &dyn Array, first_row: u64) -> Result<(), String> {
+    let Some((row, problem)) = beyond(table, column, array) else { return Ok(()) };
+    let row = first_row.saturating_add(row as u64);
+    Err(format!("row {row} of `{table}`: `{column}` has {problem}"))
 }
 
 /// The first row beyond a bound, and how.

@@ -4,10 +4,20 @@ WITH named AS (
   SELECT
     CASE WHEN p.run_id IS NULL THEN CAST(r.instrument AS VARCHAR)
       ELSE 'replays under ' || CAST(r.instrument AS VARCHAR) END AS instrument,
-    l.kind, l.reason, l.lost_count, l.detail
+    l.kind,
+    CASE WHEN l.reason = 'taken outside the program''s kernels' AND b.kernels > 0
+      THEN l.reason || ', or in bodies of conditional graph nodes: these have no samples' ELSE l.reason END AS reason,
+    l.lost_count, l.detail
   FROM loss l
   LEFT JOIN run r ON r.run_id = l.run_id
   LEFT JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = l.run_id
+  -- Kernels in bodies have records with the node and without a call.
+  CROSS JOIN (
+    SELECT count(*) AS kernels
+    FROM gpu_activity a
+    JOIN launch k ON k.kernel_id = a.kernel_id
+    WHERE a.correlation_id = 0 AND k.graph_id IS NOT NULL
+  ) b
   UNION ALL
   SELECT r.instrument, 'match', coalesce(u.match_reason, 'no reason given'), 1, f.demangled_name
   FROM launch_run u

@@ -156,6 +156,19 @@ fn the_spread_of_steps_decides_what_is_noise() {
 }
 
 #[test]
+fn totals_of_unequal_jobs_name_their_steps() {
+    let steps = |count: usize| vec![vec![OpCalls::new("aten::mm", square(64), "gemm", 4, 100.0)]; count];
+    let place = pair(&steps(10), &steps(4));
+    let smaller = "b is a smaller job than a (4 steps instead of 10): -60.0 % time";
+    let text = whole(&place, &[]);
+    assert!(text.starts_with(smaller) && text.contains("`--per step` compares a step of each."), "{text}");
+    let steps = place.run(&["diff", "a.stallmap", "b.stallmap", "--per", "step"]);
+    assert!(steps.stdout.starts_with("b takes as long as a: 400 µs a step."), "{}", steps.stdout);
+    let launches = whole(&place, &["--metric", "launches"]);
+    assert!(launches.starts_with("b has fewer launches than a (4 steps instead of 10)"), "{launches}");
+}
+
+#[test]
 fn captures_that_share_no_time_compare_by_launches() {
     let calls = vec![OpCalls::new("aten::mm", square(64), "gemm", 3, 10.0)];
     let place = pair(std::slice::from_ref(&calls), std::slice::from_ref(&calls));

@@ -242,15 +242,37 @@ fn a_damaged_table_is_named_with_its_row_and_bound() {
     let place = CommandFolder::new();
     changed::<Tensor>(&place, "bad.stallmap", |rows| rows[2].strides = vec![1; 1_000]);
     let expected = "row 2 of `tensor`: `strides` has 1000 values, and the bound is 64";
-    for arguments in
-        [&["report", "bad.stallmap"][..], &["sql", "bad.stallmap", "-c", "SELECT strides FROM tensor"]]
-    {
+    for arguments in [
+        &["report", "bad.stallmap"][..],
+        &["sql", "bad.stallmap", "-c", "SELECT strides FROM tensor"],
+        &["sql", "bad.stallmap", "-c", "SELECT strides AS other, range(0, tensor_id) FROM tensor"],
+    ] {
         let ran = place.run(arguments);
         assert!(ran.expect_error(3).stderr.contains(expected), "{}", ran.stderr);
     }
     let ran = place.run(&["check", "bad.stallmap"]);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+}
+
+#[test]
+fn what_a_statement_computes_has_no_bound_of_a_table() {
+    let place = CommandFolder::new();
+    changed::<Tensor>(&place, "good.stallmap", |_| {});
+    for (columns, expected) in [
+        ("*, unnest(range(0, 100000)) AS value", 99_999),
+        ("*, length(repeat('x', 100000 + run_id)) AS value", 100_001),
+        ("repeat('x', 100000 + run_id), CAST(run_id AS INT) AS value", 1),
+        ("range(0, 100000 + run_id), CAST(run_id AS INT) AS value", 1),
+        ("run_id * 1e308 * 1e308, CAST(run_id AS INT) AS value", 1),
+    ] {
+        let sql = format!("SELECT max(value) AS n FROM (SELECT {columns} FROM run) WHERE value < 1000000");
+        let ran = place.run(&["sql", "good.stallmap", "--json", "-c", &sql]);
+        let rows: serde_json::Value = serde_json::from_str(&ran.expect_ok().stdout).unwrap();
+        assert!(rows[0]["n"].as_u64() >= Some(expected), "{sql}: {rows}");
+    }
+    let sql = "SELECT *, repeat('x', 70000) AS text, run_id * 1e308 * 1e308 AS far FROM run";
+    place.run(&["sql", "good.stallmap", "--json", "-c", sql]).expect_ok();
 }
 
 #[test]

@@ -5,6 +5,12 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::Value;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::table::TableRow as _;
+use stallmap_schema::tables::activity::GpuActivity;
+use stallmap_schema::tables::launch::Launch;
+use stallmap_schema::word::ActivityKind;
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::absent::without;
 use crate::command::{CommandFolder, command};
@@ -229,4 +235,35 @@ fn words_that_are_nothing_have_a_hint() {
     assert!(ran.expect_error(3).stderr.contains("1 capture is in it: tiny.stallmap"), "{}", ran.stderr);
     let top = |first, second| place.run(&["top", first, second, "--json"]).expect_ok().stdout.clone();
     assert_eq!(top("tensors", "tiny.stallmap"), top("tiny.stallmap", "tensors"));
+}
+
+/// The record of a kernel in a body has its node and no call.
+#[test]
+fn samples_of_kernels_in_bodies_are_named_where_such_kernels_ran() {
+    let place = CommandFolder::new();
+    let reader = CaptureReader::open(&Path::new(TESTDATA).join("jax_step.stallmap")).unwrap();
+    let launches = reader.read_rows::<Launch>().unwrap();
+    let in_graph = launches.iter().find(|launch| launch.graph_id.is_some()).unwrap();
+    for (name, correlation, is_named) in [("body", 0, true), ("call", 7, false)] {
+        let mut writer = CaptureWriter::create(&place.path(name), CaptureForm::File).unwrap();
+        for table in reader.tables().iter().filter(|table| table.name != GpuActivity::TABLE.name) {
+            writer.take_table(&reader, table).unwrap();
+        }
+        for file in &reader.manifest().files {
+            writer.add_file(&file.path, &reader.entry(&file.path).unwrap()).unwrap();
+        }
+        let kernel = GpuActivity {
+            run_id: in_graph.run_id,
+            kind: ActivityKind::Kernel,
+            kernel_id: Some(in_graph.kernel_id),
+            end_ns: Some(1),
+            correlation_id: Some(correlation),
+            ..GpuActivity::default()
+        };
+        writer.append_rows([kernel]).unwrap();
+        writer.finish().unwrap();
+        let report = place.run(&["report", name]).expect_ok().stdout.clone();
+        assert!(report.contains("taken outside the program's kernels"), "{report}");
+        assert_eq!(report.contains("in bodies of conditional graph nodes"), is_named, "{report}");
+    }
 }

@@ -11,7 +11,7 @@ const MAX_LAUNCHES: usize = 2_000_000;
 /// Fewer launches than this in all steps are no repetition.
 const MIN_LAUNCHES: usize = 8;
 /// Steps with fewer launches count less: trials of one kernel are shorter than steps of a program.
-const LONG_STEP: usize = 8;
+pub(super) const LONG_STEP: usize = 8;
 /// A kernel that is launched once in a step is looked for among so many of its first launches.
 const MAX_BACK: usize = 1_024;
 /// The least part of the time, or of the launches, in steps.
@@ -25,7 +25,7 @@ const END_PART: usize = 20;
 /// Their weight.
 const EARLY_WEIGHT: f64 = 0.25;
 /// Cuts with less than this part of the best score give way to it.
-const MIN_SCORE: f64 = 0.8;
+pub(super) const MIN_SCORE: f64 = 0.8;
 /// Regular cuts have no larger part of steps that differ from the typical one at all.
 const MAX_IRREGULAR: f64 = 0.1;
 /// Cuts with irregular stretches between their steps: the same.

@@ -6,7 +6,7 @@ use arrow::array::{Array as _, ArrowPrimitiveType, AsArray as _, RecordBatch, St
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
 use datafusion::error::Result;
-use stallmap_schema::word::{OpKind, Phase};
+use stallmap_schema::word::{ActivityKind, CopyKind, OpKind, Phase, SynchronizationKind};
 use stallmap_tables::column::{column, wrong};
 
 use super::ranges::StepRanges;
@@ -32,10 +32,26 @@ pub(crate) const SOURCES: [(&str, &[&str]); 6] = [
             "parent_op_id",
         ],
     ),
-    ("gpu_activity", &["run_id", "kernel_id", "begin_ns", "end_ns"]),
+    (
+        "gpu_activity",
+        &[
+            "run_id",
+            "kernel_id",
+            "begin_ns",
+            "end_ns",
+            "kind",
+            "size_bytes",
+            "copy_kind",
+            "synchronization",
+            "call_begin_ns",
+        ],
+    ),
     ("python_state", &["pystates_hash", "frame_id"]),
     ("python_frame", &["frame_id", "file", "function"]),
 ];
+
+/// The host reads no more bytes at once for a number.
+const MAX_NUMBER: u64 = 64;
 
 /// Rows of [`SOURCES`].
 pub(crate) type PhaseSources = [RecordBatch; 6];
@@ -59,6 +75,31 @@ pub(crate) struct SequenceProcess {
     pub(crate) launches: BTreeMap<u64, (LaunchKey, SequenceLaunch)>,
     /// Its ranges around steps.
     pub(crate) ranges: StepRanges,
+}
+
+/// A copy, a fill, or a wait of the host, between launches.
+struct SequenceCopy {
+    /// Begin of its call.
+    call_ns: i64,
+    /// True if the host reads a number.
+    is_number: bool,
+    is_wait: bool,
+}
+
+impl SequenceProcess {
+    /// Marks the launches behind copies, which are in order. A number that is read, to log it or to decide, marks none,
+    /// and neither does the wait for it.
+    fn mark(&mut self, copies: &[SequenceCopy]) {
+        let mut rest = copies;
+        for (_, launch) in self.launches.values_mut() {
+            let Some(begin) = launch.call_ns.or(launch.gpu_ns.map(|(begin, _)| begin)) else { continue };
+            let (before, behind) = rest.split_at(rest.partition_point(|copy| copy.call_ns < begin));
+            let is_read = before.iter().any(|copy| copy.is_number);
+            launch.is_behind_copy =
+                before.iter().any(|copy| if copy.is_wait { !is_read } else { !copy.is_number });
+            rest = behind;
+        }
+    }
 }
 
 struct SequenceOp {
@@ -89,12 +130,18 @@ pub(crate) fn processes(sources: &PhaseSources) -> Result<BTreeMap<u32, Sequence
             call_ns: call.map(|call| call.begin_ns),
             has_call: call.is_some_and(|call| call.has_end),
             is_first: call.is_none_or(|call| call.is_first),
+            is_behind_copy: false,
             is_optimizer: op.is_some_and(|op| op.is_optimizer),
             optimizer_steps: op.map(|op| op.steps),
             is_trial: op.is_some_and(|op| op.is_trial) || stack.is_some_and(|stack| trials.contains(&stack)),
         };
         let key = (functions.value(row), op.and_then(|op| op.module.clone()));
         processes.entry(run).or_default().launches.insert(ordinals.value(row), (key, known));
+    }
+    for (run, copies) in copies(activity)? {
+        if let Some(process) = processes.get_mut(&run) {
+            process.mark(&copies);
+        }
     }
     Ok(processes)
 }
@@ -186,6 +233,33 @@ fn times(batch: &RecordBatch) -> Result<KernelTimes> {
         }
     }
     Ok(times)
+}
+
+/// Copies, fills and waits of the host by run, in order of their calls.
+fn copies(batch: &RecordBatch) -> Result<BTreeMap<u32, Vec<SequenceCopy>>> {
+    let runs = column::<UInt32Type>(batch, "run_id")?;
+    let begins = column::<Int64Type>(batch, "begin_ns")?;
+    let [kinds, copy_kinds, waits] =
+        [texts(batch, "kind")?, texts(batch, "copy_kind")?, texts(batch, "synchronization")?];
+    let is = |values: &StringArray, row: usize, word: &str| values.is_valid(row) && values.value(row) == word;
+    let mut copies = BTreeMap::<u32, Vec<SequenceCopy>>::new();
+    for row in 0..batch.num_rows() {
+        let is_kernel = is(&kinds, row, ActivityKind::Kernel.word());
+        if is_kernel || is(&waits, row, SynchronizationKind::StreamWaitEvent.word()) {
+            continue;
+        }
+        let size = optional::<UInt64Type>(batch, "size_bytes", row)?;
+        let is_read = is(&copy_kinds, row, CopyKind::DeviceToHost.word());
+        copies.entry(runs.value(row)).or_default().push(SequenceCopy {
+            call_ns: optional::<Int64Type>(batch, "call_begin_ns", row)?.unwrap_or(begins.value(row)),
+            is_number: is_read && size.is_some_and(|size| size <= MAX_NUMBER),
+            is_wait: is(&kinds, row, ActivityKind::Synchronization.word()),
+        });
+    }
+    for copies in copies.values_mut() {
+        copies.sort_by_key(|copy| copy.call_ns);
+    }
+    Ok(copies)
 }
 
 /// Stacks that lead through a tuner's trials.

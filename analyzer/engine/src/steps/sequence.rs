@@ -17,6 +17,8 @@ pub(crate) struct SequenceLaunch {
     pub(crate) has_call: bool,
     /// True if it is the first kernel of its call: other kernels of a graph begin no step.
     pub(crate) is_first: bool,
+    /// True if a copy, a fill or a wait of the host lies between it and the launch before it.
+    pub(crate) is_behind_copy: bool,
     /// True if it is in the optimizer.
     pub(crate) is_optimizer: bool,
     /// Optimizer steps completed before it, where its op is known.

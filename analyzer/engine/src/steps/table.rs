@@ -14,7 +14,8 @@ use stallmap_tables::derived::OpenWord;
 use stallmap_tables::provider::{DerivedRows, DerivedScan, RowCount, captured, read_all};
 use tokio::sync::OnceCell;
 
-use super::period::{self, StepCuts};
+use super::nested;
+use super::period::StepCuts;
 use super::phases::{SequencePhase, SetupPart, phases};
 use super::ranges::RangeSpans;
 use super::read::{LaunchKey, SOURCES, SequenceProcess, processes};
@@ -95,7 +96,7 @@ fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
     let found = certain.iter().find_map(ranged);
     let found = found.or_else(|| Some(("optimizer", by_optimizer(&sequence)?)));
     let found = found.or_else(|| ranged(&plain));
-    let found = found.or_else(|| Some(("period", period::steps(&sequence)?)));
+    let found = found.or_else(|| Some(("period", nested::steps(&sequence)?)));
     let (found_by, steps) = found.map_or(("none", None), |(found_by, steps)| (found_by, Some(steps)));
     let range = |phase: SequencePhase| {
         let SequencePhase::Steady(_, cut) = phase else { return None };

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::period::{StepCuts, steps};
+use super::nested::steps;
+use super::period::StepCuts;
 use super::phases::{SequencePhase, SetupPart, phases};
 use super::recorded::{by_optimizer, by_ranges};
 use super::sequence::{LaunchSequence, SequenceLaunch};
@@ -78,6 +79,54 @@ fn layers_are_not_steps() {
         let expected: Vec<usize> = (0..=passes).map(|step| step * length).collect();
         assert_eq!(found, expected, "{layers} layers");
     }
+}
+
+/// Steps of a loop of `length` launches, `loops` times in each, between other launches. Their begins and the end, too.
+fn nested(length: u32, around: u32, loops: &[usize], steps: usize) -> (Vec<u32>, Vec<usize>) {
+    let (mut kernels, mut begins): (Vec<u32>, Vec<usize>) = ((500..510).collect(), Vec::new());
+    for step in 0..steps {
+        begins.push(kernels.len());
+        kernels.extend(100..100 + around);
+        for _ in 0..loops[step % loops.len()] {
+            kernels.extend(0..length);
+        }
+    }
+    begins.push(kernels.len());
+    (kernels, begins)
+}
+
+#[test]
+fn steps_around_short_loops_are_steps() {
+    for length in [1, 2, 3, 5, 7] {
+        for loops in [&[3_usize][..], &[5], &[20], &[100], &[3, 9, 20, 7], &[2, 30, 4, 100]] {
+            for steps in [5, 12] {
+                let (kernels, begins) = nested(length, 2, loops, steps);
+                assert_eq!(cuts(kernels).unwrap(), begins, "{loops:?} loops of {length}, {steps} steps");
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_and_waits_end_steps_of_short_loops() {
+    let cuts = |length, loops: &[usize], is_marked: &dyn Fn(usize, bool) -> bool| {
+        let (kernels, begins) = nested(length, 0, loops, 12);
+        let mut launches = launched(kernels);
+        for (at, (_, launch)) in launches.iter_mut().enumerate() {
+            launch.is_behind_copy = is_marked(at, begins.contains(&at));
+        }
+        (steps(&LaunchSequence::from_launches(launches)).unwrap().cuts, begins)
+    };
+    for loops in [&[3_usize][..], &[10], &[2, 5, 4]] {
+        let (found, begins) = cuts(2, loops, &|_, is_begin| is_begin);
+        assert_eq!(found, begins, "{loops:?}");
+        // A copy of each repetition is part of the loop.
+        let (found, _) = cuts(2, loops, &|at, _| at % 2 == 0);
+        assert_eq!(found.len() - 1, loops.iter().sum::<usize>() * 12 / loops.len(), "{loops:?}");
+    }
+    // Results that are read now and then, and loops of whole steps.
+    assert_eq!(cuts(2, &[50], &|_, is_begin| is_begin).0.len(), 50 * 12 + 1);
+    assert_eq!(cuts(12, &[4], &|_, is_begin| is_begin).0.len(), 4 * 12 + 1);
 }
 
 #[test]

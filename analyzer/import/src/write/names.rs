@@ -8,6 +8,8 @@ use stallmap_readers::trace::model::{TraceFrame, TraceKernel, TraceModel};
 use stallmap_schema::hash;
 use stallmap_schema::id::{FrameId, FunctionId, ModuleId, PystatesHash};
 
+use super::folders::ScriptFolders;
+
 /// A function of the source: its name, and the identity of its code, empty without one.
 pub(super) type SourceFunction = (Rc<str>, Rc<str>);
 
@@ -159,13 +161,13 @@ fn occurrences(trace: &TraceModel) -> Vec<u32> {
 }
 
 /// The identity of a frame. Its source has one line, which stands for both.
-pub(super) fn frame_id(frame: &TraceFrame) -> FrameId {
-    hash::frame_id(&frame.file, &frame.function, frame.line, frame.line)
+pub(super) fn frame_id(frame: &TraceFrame, folders: &ScriptFolders) -> FrameId {
+    hash::frame_id(folders.shown(&frame.file), &frame.function, frame.line, frame.line)
 }
 
 /// The identities of stacks, by place.
-pub(super) fn stack_hashes(trace: &TraceModel) -> Vec<PystatesHash> {
-    let frames: Vec<FrameId> = trace.frames.iter().map(frame_id).collect();
+pub(super) fn stack_hashes(trace: &TraceModel, folders: &ScriptFolders) -> Vec<PystatesHash> {
+    let frames: Vec<FrameId> = trace.frames.iter().map(|frame| frame_id(frame, folders)).collect();
     let stack = |stack: &Vec<usize>| {
         let frames: Vec<FrameId> = stack.iter().filter_map(|frame| frames.get(*frame)).copied().collect();
         hash::pystates_hash(&frames)

@@ -29,6 +29,17 @@ rows! {
     }
 }
 
+/// A capture's amount of work next to that of the first, where the jobs are unequal.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct JobAmount {
+    /// The numbers that differ: `8 ranks instead of 1`.
+    pub(super) words: String,
+    /// The steps of all ranks, relative to the first capture.
+    pub(super) ratio: f64,
+    /// True if a step of one can be compared with a step of the other.
+    pub(super) has_steps: bool,
+}
+
 /// Consequences of the facts.
 #[derive(Clone, Debug)]
 pub(super) struct FactDecision {
@@ -101,6 +112,24 @@ pub(super) fn ranks(facts: &[CaptureFact]) -> Option<String> {
     numbers.dedup();
     let is_job = numbers.iter().any(|number| !matches!(*number, "0" | "1"));
     is_job.then(|| format!("{} ranks", numbers.join(" and ")))
+}
+
+/// The ranks and steps of a capture that are not as many as in the first. None if they are, or not known.
+pub(super) fn amount(facts: &[CaptureFact], capture: &str) -> Option<JobAmount> {
+    let counts = |name: &str| {
+        let fact = facts.iter().find(|fact| fact.capture == capture && fact.name == name)?;
+        let (before, after) = (fact.base_value.parse::<u32>().ok()?, fact.value.parse::<u32>().ok()?);
+        (before > 0 && after > 0).then_some((before, after))
+    };
+    let known = ["rank", "step"].map(|noun| (noun, counts(&format!("{noun}s"))));
+    let unequal = known.iter().filter_map(|(noun, counts)| {
+        let (before, after) = counts.filter(|(before, after)| before != after)?;
+        Some(format!("{after} {noun}{} instead of {before}", if after == 1 { "" } else { "s" }))
+    });
+    let words = unequal.collect::<Vec<_>>().join(", ");
+    let ratios = known.iter().filter_map(|(_, counts)| counts.map(|(a, b)| f64::from(b) / f64::from(a)));
+    let has_steps = known.iter().all(|(_, counts)| counts.is_some());
+    (!words.is_empty()).then(|| JobAmount { words, ratio: ratios.product(), has_steps })
 }
 
 /// The names of the facts that differ.

@@ -5,6 +5,7 @@ use stallmap_console::output::number;
 use stallmap_console::rows;
 
 use super::draw::DiffUnit;
+use super::fact::{self, CaptureFact, JobAmount};
 use super::row::CompareRow;
 
 rows! {
@@ -68,6 +69,9 @@ pub(super) struct StepLength {
 
 /// A part of a change that is too small to be named, relative to the first capture.
 const SMALL: f64 = 0.005;
+
+/// Behind totals of jobs with unequal numbers of steps or ranks.
+const PER_STEP: &str = " `--per step` compares a step of each.";
 
 impl WorkShare {
     /// The change that is more or less work.
@@ -147,6 +151,8 @@ pub(super) struct MetricWords<'a> {
     pub(super) per: &'a str,
     /// True if the values are estimates.
     pub(super) is_estimated: bool,
+    /// The facts that may make totals unequal. Empty where steps or launches are compared.
+    pub(super) amounts: &'a [CaptureFact],
 }
 
 /// One sentence for each capture, from the rows of the total.
@@ -165,18 +171,29 @@ pub(super) fn headlines(
         let steps = steps.and_then(|steps| steps.sentence(words.unit));
         let length = steps.or_else(|| work.filter(|_| is_work).and_then(|work| span(work, words.unit)));
         let length = length.map(|length| format!(" {length}")).unwrap_or_default();
-        let sentence = if is_work { of_work(row, base, words) } else { sentence(row, base, words) };
-        TotalChange { sentence: sentence + &parts + &length, row: row.clone() }
+        let amount = fact::amount(words.amounts, &row.capture);
+        let base = amount.as_ref().map_or(base.to_owned(), |amount| format!("{base} ({})", amount.words));
+        let job = amount.as_ref().filter(|_| is_work);
+        let sentence = if is_work { of_work(row, &base, words, job) } else { sentence(row, &base, words) };
+        let hint = if amount.is_some_and(|amount| amount.has_steps) { PER_STEP } else { "" };
+        TotalChange { sentence: sentence + &parts + &length + hint, row: row.clone() }
     };
     rows.iter().map(headline).collect()
 }
 
 /// The sentence about a capture whose change is mostly more or less work: this is neither faster nor slower.
-fn of_work(row: &CompareRow, base: &str, words: MetricWords<'_>) -> String {
-    let verdict = if row.change > 0.0 { "more" } else { "less" };
+fn of_work(row: &CompareRow, base: &str, words: MetricWords<'_>, amount: Option<&JobAmount>) -> String {
+    let is_more = row.change > 0.0;
+    let is_job = amount.is_some_and(|amount| if is_more { amount.ratio > 1.0 } else { amount.ratio < 1.0 });
+    let verdict = match (is_job, is_more) {
+        (true, true) => "is a larger job than",
+        (true, false) => "is a smaller job than",
+        (false, true) => "does more work than",
+        (false, false) => "does less work than",
+    };
     let change = row.ratio.map_or_else(|| "from nothing".to_owned(), number::ratio);
     format!(
-        "{} does {verdict} work than {base}: {change} time{}, {}{}.",
+        "{} {verdict} {base}: {change} time{}, {}{}.",
         row.capture,
         bracketed(row),
         range(row, words.unit),
@@ -270,6 +287,7 @@ mod tests {
             unit: DiffUnit::Time,
             per: "",
             is_estimated: false,
+            amounts: &[],
         };
         let row = row(5000.0, 4000.0, "less");
         let share = |calls: f64, size: f64, unmatched: f64| WorkShare {
@@ -317,6 +335,59 @@ mod tests {
     }
 
     #[test]
+    fn jobs_of_unequal_amount_are_larger_or_smaller() {
+        let fact = |name: &str, base_value: &str, value: &str| CaptureFact {
+            name: name.into(),
+            base_value: base_value.into(),
+            capture: "b".into(),
+            value: value.into(),
+            verdict: "normalized".into(),
+            meaning: None,
+        };
+        let share = |calls: f64, speed: f64| WorkShare {
+            capture: "b".into(),
+            calls: Some(calls),
+            size: None,
+            speed: Some(speed),
+            unmatched: None,
+            change: Some(calls + speed),
+            base_span: None,
+            span: None,
+        };
+        let say = |value: f64, share: WorkShare, amounts: &[CaptureFact]| {
+            let words = MetricWords {
+                metric: DiffMetric::Time,
+                title: "time",
+                unit: DiffUnit::Time,
+                per: "",
+                is_estimated: false,
+                amounts,
+            };
+            let verdict = if value > 1000.0 { "more" } else { "less" };
+            let row = CompareRow { ratio_low: None, ..row(1000.0, value, verdict) };
+            headlines(&[row], "a", words, &[share], &[])[0].sentence.clone()
+        };
+        let steps = fact("steps", "10", "20");
+        assert_eq!(
+            say(2600.0, share(1.0, 0.6), std::slice::from_ref(&steps)),
+            "b is a larger job than a (20 steps instead of 10): +160.0 % time, 1 → 2.6 µs. By parts: +100.0 % by more \
+             calls, +60.0 % by slower work."
+        );
+        let both = [steps, fact("ranks", "8", "1")];
+        assert_eq!(
+            say(250.0, share(-0.75, 0.0), &both),
+            "b is a smaller job than a (1 rank instead of 8, 20 steps instead of 10): -75.0 % time, 1 µs → 250 ns. By \
+             parts: -75.0 % by fewer calls. `--per step` compares a step of each."
+        );
+        // Fewer ranks, and nevertheless more work.
+        assert!(say(2000.0, share(1.0, 0.0), &both).starts_with("b does more work than a (1 rank"));
+        assert!(say(800.0, share(1.0, -1.2), &both).starts_with("b is faster than a (1 rank"));
+        // A program without steps has no number of them.
+        let unknown = [fact("steps", "0", "20"), fact("ranks", "1", "1")];
+        assert!(say(2000.0, share(1.0, 0.0), &unknown).starts_with("b does more work than a: +100.0 %"));
+    }
+
+    #[test]
     fn a_sentence_has_direction_change_interval_and_values() {
         let words = MetricWords {
             metric: DiffMetric::Time,
@@ -324,6 +395,7 @@ mod tests {
             unit: DiffUnit::Time,
             per: " a step",
             is_estimated: true,
+            amounts: &[],
         };
         let say = |row: &CompareRow, words| sentence(row, "a", words);
         let slower =

@@ -6,6 +6,7 @@ use std::io::Read;
 use crate::error::ReadResult;
 use crate::formats::decimal::{integer, microseconds};
 use crate::formats::json::JsonStream;
+use crate::proton::cycles::call_stack;
 
 use super::collective::CollectiveArguments;
 use super::inputs::{self, OpInputs};
@@ -53,6 +54,8 @@ pub(super) struct EventArguments {
     pub(super) left: LeftOut,
     pub(super) inputs: OpInputs,
     pub(super) collective: Option<Box<CollectiveArguments>>,
+    /// Proton's scopes and frames around a launch, outermost first.
+    pub(super) call_stack: Vec<String>,
     /// True with arguments of another profiler.
     pub(super) is_of_rocprof: bool,
 }
@@ -127,6 +130,7 @@ impl EventArguments {
                     found.left.occupancy = true;
                     json.skip()?;
                 }
+                "call_stack" => found.call_stack = call_stack(json)?,
                 "BeginNs" => {
                     found.is_of_rocprof = true;
                     json.skip()?;

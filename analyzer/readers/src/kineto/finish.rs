@@ -9,6 +9,7 @@ use super::category::host_wait;
 use crate::join::{begin, join_ops, join_steps, shift};
 use crate::model::{TraceActivity, TraceKernel, TraceModel, TraceProcess, UnmatchedCall};
 use crate::nest::{ThreadSpan, enclosing};
+use crate::proton::paths::TracePaths;
 
 impl KinetoReader {
     /// The trace with everything that needs all events: calls, enclosing ops, stacks, lifetimes, and the base of times.
@@ -27,6 +28,7 @@ impl KinetoReader {
         std::mem::take(&mut self.functions).join(&mut self.trace);
         std::mem::take(&mut self.memory).join(&mut self.trace);
         shift(&mut self.trace, self.base_ns);
+        self.join_call_stacks();
         let losses = &mut self.trace.losses;
         losses.add_many(LossKind::Source, "built-in functions in Python stacks", built_in, None);
         if steps == 0 {
@@ -89,6 +91,27 @@ impl KinetoReader {
             }
             self.trace.works.push(TraceActivity::for_wait(process, kind, call, correlation));
         }
+    }
+
+    /// Gives the kernels of a trace of Proton their scopes and Python stacks, where nothing else has some.
+    fn join_call_stacks(&mut self) {
+        let call_stacks = std::mem::take(&mut self.call_stacks);
+        if call_stacks.is_empty() || !self.trace.ops.is_empty() || !self.trace.stacks.is_empty() {
+            return;
+        }
+        let mut paths = TracePaths::for_trace(std::mem::take(&mut self.trace));
+        for (place, call_stack) in call_stacks {
+            let Some((name, time_ns)) =
+                paths.trace.kernels.get(place).map(|kernel| (kernel.name.clone(), kernel.time_ns))
+            else {
+                continue;
+            };
+            let context = paths.within(&call_stack, &name, time_ns);
+            if let Some(kernel) = paths.trace.kernels.get_mut(place) {
+                (kernel.op, kernel.stack) = (context.op, context.stack);
+            }
+        }
+        self.trace = paths.trace;
     }
 
     /// Keeps the launch calls without a kernel, each with the op around it.

@@ -13,6 +13,7 @@ use crate::formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use super::ScopeNode;
+use super::paths::TracePaths;
 use crate::model::{TraceCounter, TraceKernel, TraceModel, TraceProcess};
 
 /// A part of the processes' names in a trace of cycles, and since Triton 3.6 an argument.
@@ -25,6 +26,8 @@ const WARP_CYCLES: &str = "proton__normalized_cycles.";
 const COUNT: &str = "proton__scope_count.";
 /// Most events of a trace.
 const MAX_EVENTS: u64 = 1 << 24;
+/// Most names of a call stack.
+const MAX_CALLS: usize = 256;
 /// Cycles in a microsecond of the trace.
 const CYCLES_PER_UNIT: f64 = 1000.0;
 
@@ -104,6 +107,8 @@ struct WarpScope {
     gap: Option<f64>,
     /// Cycles in a microsecond, where the trace says it.
     rate: Option<f64>,
+    /// Scopes and frames around the launch, outermost first.
+    call_stack: Vec<String>,
 }
 
 /// A launch: its kernel, and scopes with their number and cycles.
@@ -111,6 +116,7 @@ struct ScopedLaunch {
     kernel: String,
     /// Its number, where launches begin at multiples of a gap.
     number: Option<u64>,
+    call_stack: Vec<String>,
     blocks: HashSet<String>,
     scopes: BTreeMap<String, (u64, f64)>,
 }
@@ -165,6 +171,8 @@ impl WarpScope {
                         event.gap = number(Some(digits.to_owned())).filter(|gap| *gap > 0.0);
                     } else if key == "Frequency (MHz)" {
                         event.rate = number(json.scalar()?).filter(|rate| *rate > 0.0);
+                    } else if key == "call_stack" {
+                        event.call_stack = call_stack(json)?;
                     } else {
                         json.skip()?;
                     }
@@ -199,11 +207,13 @@ impl ScopedLaunches {
         // Without a gap, a block that comes again is of the next launch.
         let is_same = self.all.last().is_some_and(|last| {
             let is_again = event.process != self.block && last.blocks.contains(&event.process);
-            last.kernel == event.kernel && last.number == number && (number.is_some() || !is_again)
+            let is_one = (&last.kernel, &last.call_stack) == (&event.kernel, &event.call_stack);
+            is_one && last.number == number && (number.is_some() || !is_again)
         });
         if !is_same {
             let (blocks, scopes) = (HashSet::new(), BTreeMap::new());
-            self.all.push(ScopedLaunch { kernel: event.kernel, number, blocks, scopes });
+            let (kernel, call_stack) = (event.kernel, event.call_stack);
+            self.all.push(ScopedLaunch { kernel, number, call_stack, blocks, scopes });
         }
         if let Some(launch) = self.all.last_mut() {
             launch.blocks.insert(event.process.clone());
@@ -216,14 +226,19 @@ impl ScopedLaunches {
     }
 
     fn finish(self) -> TraceModel {
-        let mut trace = TraceModel { tool: "proton", ..TraceModel::default() };
-        trace.processes.push(TraceProcess::with_number(0, Instrument::Counters));
+        let trace = TraceModel { tool: "proton", ..TraceModel::default() };
+        let mut paths = TracePaths::for_trace(trace);
+        paths.trace.processes.push(TraceProcess::with_number(0, Instrument::Counters));
         for launch in self.all {
+            let context = paths.within(&launch.call_stack, &launch.kernel, None);
+            let trace = &mut paths.trace;
             let kernel = trace.kernels.len();
             // A program has one GPU for each of these files.
             trace.kernels.push(TraceKernel {
                 name: launch.kernel.into(),
                 device: -1,
+                op: context.op,
+                stack: context.stack,
                 ..TraceKernel::default()
             });
             for (scope, (count, cycles)) in launch.scopes {
@@ -236,7 +251,7 @@ impl ScopedLaunches {
                 }));
             }
         }
-        let losses = &mut trace.losses;
+        let losses = &mut paths.trace.losses;
         let spans = self.events - self.unread;
         losses.add_many(LossKind::Source, "spans of scopes of single warps, summed by scope", spans, None);
         losses.add_many(LossKind::Source, "events without a kernel or a length", self.unread, None);
@@ -245,6 +260,17 @@ impl ScopedLaunches {
         {
             losses.lacks(part);
         }
-        trace
+        paths.trace
     }
+}
+
+/// Names of scopes and frames around a launch. Deeper ones are left out.
+pub(crate) fn call_stack(json: &mut JsonStream<impl Read>) -> ReadResult<Vec<String>> {
+    let mut names = Vec::new();
+    json.array(|json| {
+        let name = json.scalar()?;
+        names.extend(name.filter(|_| names.len() < MAX_CALLS));
+        Ok(())
+    })?;
+    Ok(names)
 }

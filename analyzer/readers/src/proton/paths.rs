@@ -19,17 +19,19 @@ const TIME: &str = "gpu__time_duration.sum";
 
 /// A place in the tree: the innermost scope, and the Python stack.
 #[derive(Clone, Copy, Default)]
-struct ScopeContext {
-    op: Option<usize>,
-    stack: Option<usize>,
+pub(crate) struct ScopeContext {
+    pub(crate) op: Option<usize>,
+    pub(crate) stack: Option<usize>,
 }
 
 /// The trace while paths are walked.
 #[derive(Default)]
-struct TracePaths {
-    trace: TraceModel,
+pub(crate) struct TracePaths {
+    pub(crate) trace: TraceModel,
     frames: HashMap<TraceFrame, usize>,
     stacks: HashMap<Vec<usize>, usize>,
+    /// Places below call stacks, by their names.
+    known: HashMap<Vec<String>, ScopeContext>,
     launches: u64,
 }
 
@@ -41,7 +43,7 @@ struct TracePaths {
 pub(super) fn trace(reading: ProtonReader) -> ReadResult<TraceModel> {
     let ProtonReader { nodes, devices, losses, .. } = reading;
     let trace = TraceModel { tool: "proton", devices, losses, ..TraceModel::default() };
-    let mut paths = TracePaths { trace, ..TracePaths::default() };
+    let mut paths = TracePaths::for_trace(trace);
     let is_path = above_kernels(&nodes);
     let scopes = KernelScopes::from_nodes(&nodes);
     let mut contexts: Vec<ScopeContext> = Vec::with_capacity(nodes.len());
@@ -51,12 +53,12 @@ pub(super) fn trace(reading: ProtonReader) -> ReadResult<TraceModel> {
         let is_inner = scopes.is_inside(place);
         if node.launches().is_some() || (!is_inner && !numbers.is_empty()) {
             // A frame that was not profiled down to its kernels has their launches.
-            let context = if frame(&node.name).is_some() { paths.enter(node, outer) } else { outer };
+            let context = if frame(&node.name).is_some() { paths.enter(&node.name, outer) } else { outer };
             paths.launch(node, context, numbers)?;
         }
         let is_root = node.parent.is_none() && (&*node.name == "ROOT" || node.name.is_empty());
         let is_scope = is_path || (node.launches().is_none() && numbers.is_empty());
-        let context = if !is_root && !is_inner && is_scope { paths.enter(node, outer) } else { outer };
+        let context = if !is_root && !is_inner && is_scope { paths.enter(&node.name, outer) } else { outer };
         if node.launches().is_none() && !is_inner {
             paths.count(node, context.op.filter(|op| Some(*op) != outer.op));
         }
@@ -80,15 +82,49 @@ fn above_kernels(nodes: &[ScopeNode]) -> Vec<bool> {
 }
 
 impl TracePaths {
+    /// Paths of a trace that has no stacks yet.
+    pub(crate) fn for_trace(trace: TraceModel) -> Self {
+        Self { trace, ..Self::default() }
+    }
+
     /// The context below a scope or a frame.
-    fn enter(&mut self, node: &ScopeNode, outer: ScopeContext) -> ScopeContext {
-        if let Some(frame) = frame(&node.name) {
+    fn enter(&mut self, name: &str, outer: ScopeContext) -> ScopeContext {
+        if let Some(frame) = frame(name) {
             return ScopeContext { stack: Some(self.stack(frame, outer.stack)), ..outer };
         }
         let call = TraceCall { thread: 0, begin_ns: 0, end_ns: 0 };
-        let op = TraceOp::for_call(call, OpKind::Region, node.name.clone());
+        let op = TraceOp::for_call(call, OpKind::Region, name);
         self.trace.ops.push(TraceOp { parent: outer.op.into(), stack: outer.stack.into(), ..op });
         ScopeContext { op: Some(self.trace.ops.len() - 1), ..outer }
+    }
+
+    /// The context of a launch in a Chrome trace, whose call stack ends with its kernel. A scope is one op, from the begin
+    /// of its first launch to the end of its last one.
+    pub(crate) fn within(
+        &mut self,
+        call_stack: &[String],
+        kernel: &str,
+        time_ns: Option<(i64, i64)>,
+    ) -> ScopeContext {
+        let names = call_stack.strip_prefix(&["ROOT".to_owned()]).unwrap_or(call_stack);
+        let names = names.strip_suffix(&[kernel.to_owned()]).unwrap_or(names);
+        let mut context = ScopeContext::default();
+        for (depth, name) in names.iter().enumerate() {
+            let path = names.get(..=depth).unwrap_or_default();
+            let known = self.known.get(path).copied();
+            let entered = known.unwrap_or_else(|| self.enter(name, context));
+            if known.is_none() {
+                self.known.insert(path.to_vec(), entered);
+            }
+            let op = entered.op.and_then(|op| self.trace.ops.get_mut(op));
+            if let Some((op, (begin, end))) = op.zip(time_ns) {
+                let is_first = (op.call.begin_ns, op.call.end_ns) == (0, 0);
+                op.call.begin_ns = if is_first { begin } else { op.call.begin_ns.min(begin) };
+                op.call.end_ns = op.call.end_ns.max(end);
+            }
+            context = entered;
+        }
+        context
     }
 
     /// The stack of a frame and its callers.

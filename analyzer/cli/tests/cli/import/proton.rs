@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use super::base::expect_partial;
 use super::{number, python, rows};
 use crate::command::CommandFolder;
@@ -129,13 +131,19 @@ def trace(name):
                     process = f"{kernel} Core{block % 2} CTA{block}" + ("" if is_newer else " [measure in clock cycle (assume 1GHz)]")
                     args = {"Unit": "GPU cycle", **({"Kernel Gap": "10000000cycle(ns)"} if gap else {})}
                     if is_newer:
-                        args = {"Finalization Time (ns)": 128, "Frequency (MHz)": 1000.0, "call_stack": ["ROOT", kernel]}
+                        args = {"Finalization Time (ns)": 128, "Frequency (MHz)": 1000.0, "call_stack": ["ROOT", "train.py:12@main", "step", kernel]}
                     events.append({"cname": "good", "name": scope, "cat": kernel, "ph": "X", "pid": process, "tid": f"warp {warp} (line 0)",
                                    "ts": (launch * 10**7 + random.randrange(1000)) / 1000.0, "dur": length / 1000.0, "args": args})
     events.append({"name": "load", "cat": "add", "ph": "X", "pid": "add", "tid": "x", "ts": 1})
     json.dump({"displayTimeUnit": "ns", "traceEvents": events}, open(f"{name}.json", "w"))
     return total
 print(trace("gap"), trace("plain"), trace("newer"))
+# A document for each stream, as `data="trace"` writes kernels.
+with open("streams.json", "w") as file:
+    for stream, scope in ((0, "forward"), (7, "backward")):
+        events = [{"name": "mm", "cat": "kernel", "ph": "X", "ts": 10.0 * at + stream, "dur": 2.5, "tid": stream,
+                   "args": {"call_stack": ["ROOT", "/home/me/train.py:12@main", scope, f"/home/me/train.py:{20 + at}@layer", "mm"]}} for at in range(3)]
+        print(json.dumps({"displayTimeUnit": "us", "traceEvents": events}), file=file)
 "#;
 
 #[test]
@@ -180,6 +188,26 @@ fn scopes_of_kernels_have_their_cycles() {
         "mul proton__normalized_cycles.kernel 150 2",
     ];
     assert_eq!(found, expected);
+    let around = "SELECT o.name AS scope, p.file || ':' || CAST(p.line AS VARCHAR) || ' ' || p.function AS line, count(*) AS n FROM launch l LEFT JOIN op o ON o.op_id = l.op_id \
+                  LEFT JOIN python_state s ON s.pystates_hash = l.pystates_hash AND s.depth = 0 \
+                  LEFT JOIN python_frame p ON p.frame_id = s.frame_id GROUP BY 1, 2 ORDER BY 1 DESC, 2";
+    assert_eq!(
+        rows(&place, "newer.json.stallmap", around),
+        [json!({"scope": "step", "line": "train.py:12 main", "n": 3})]
+    );
+    place.run(&["import", "streams.json", "-o", "streams.stallmap"]).expect_ok();
+    place.run(&["check", "streams.stallmap"]).expect_ok();
+    let found: Vec<String> = rows(&place, "streams.stallmap", around)
+        .iter()
+        .map(|row| {
+            format!("{} {} {}", row["scope"].as_str().unwrap(), row["line"].as_str().unwrap(), row["n"])
+        })
+        .collect();
+    let lines =
+        |scope: &str| (20..23).map(|line| format!("{scope} train.py:{line} layer 1")).collect::<Vec<_>>();
+    assert_eq!(found, [lines("forward"), lines("backward")].concat());
+    let spans = "SELECT CAST(sum(end_ns - begin_ns) AS BIGINT) AS n FROM op";
+    assert_eq!(number(&place, "streams.stallmap", spans), 2 * 22_500);
     // Scopes inside of a kernel are no regions of the program.
     assert_eq!(number(&place, "tree.stallmap", "SELECT count(*) AS n FROM op"), 1);
 }

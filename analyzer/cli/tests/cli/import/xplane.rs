@@ -69,7 +69,7 @@ fn event(metadata: u64, begin: u64, length: u64) -> ProtoMessage {
 
 /// The module: a fusion of a layer, traced at a line, and a custom call in backward.
 fn module() -> ProtoMessage {
-    let operation = |path: &str| empty().text(2, path).text(3, "train.py").uint(4, 17);
+    let operation = |path: &str| empty().text(2, path).text(3, "/work/job/train.py").uint(4, 17);
     let instruction = |number: u64, name: &str, opcode: &str, path: &str| {
         empty().text(1, name).text(2, opcode).message(7, &operation(path)).uint(35, number)
     };
@@ -163,7 +163,7 @@ fn kernels_have_times_calls_instructions_and_steps() {
     // In a command buffer, the kernel's name leads to the instruction.
     assert_eq!((&fusion["name"], &fusion["layer"]), (&"add".into(), &"layer0.mlp".into()), "{fusion}");
     assert_eq!(fusion["phase"], "forward");
-    assert!(found.iter().all(|row| row["line"].as_str().is_some_and(|line| line.contains("train.py:17"))));
+    assert!(found.iter().all(|row| row["line"].as_str().is_some_and(|line| line.starts_with("train.py:17"))));
     assert_eq!(
         one(
             "SELECT count(*) AS n FROM (SELECT DISTINCT program_step FROM launch_phase WHERE found_by = 'range')"
