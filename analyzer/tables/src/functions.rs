@@ -2,6 +2,7 @@
 
 mod beta;
 pub mod bounded;
+mod cache_walk;
 mod collective_kind;
 mod column_function;
 pub mod concat;
@@ -15,6 +16,7 @@ mod growing;
 mod hex;
 pub mod hex_text;
 mod kernel_label;
+mod l2_walk;
 mod lane_count;
 mod line_label;
 pub mod memory;
@@ -28,7 +30,7 @@ mod sum;
 
 use std::sync::Arc;
 
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 /// Every scalar function, with its documentation.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -46,6 +48,11 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
     all.extend(rate_ratio::functions().map(ScalarUDF::from));
     all.push(ScalarUDF::from(shape::function()));
     all.into_iter().map(Arc::new).collect()
+}
+
+/// Every window function, with its documentation.
+pub fn windows() -> [WindowUDF; 1] {
+    [WindowUDF::from(l2_walk::L2Walk::default())]
 }
 
 /// Aggregates that replace DataFusion's of the same names.

@@ -1,9 +1,9 @@
 -- Levels of memory that serve the sectors of one instruction in one launch with recorded accesses.
 --
 -- From recorded addresses, by LRU caches of the GPU's sizes: L1 sees the blocks of its multiprocessor, L2 all blocks of
--- the launch. The first touch of a sector in a launch finds it in L2 with the part of its object that the launch before
--- on that object touched, if the memory touched since fits into L2. Sets, other traffic and another order of blocks
--- change this. `instruction_reuse` has the distances, `object_residency` what launches find in L2.
+-- the launch. The first touch of a sector in a launch finds it in L2 with the part that launches before left there of its
+-- object. Sets, other traffic and another order of blocks change this. `instruction_reuse` has the distances,
+-- `object_residency` what launches find in L2.
 CREATE VIEW launch_request_level (
   kernel_id,
   -- The function.
@@ -21,6 +21,8 @@ CREATE VIEW launch_request_level (
   l2_sectors,
   -- Sectors that it is the first of the launch to touch.
   cold_sectors,
+  -- Sectors among these that launches before left in L2.
+  held_sectors,
   -- True if these are estimated from a sample of lines.
   is_sampled,
   -- Warps of the launch on one multiprocessor, whose requests share a way to memory.
@@ -60,7 +62,7 @@ SELECT
   c.kernel_id, c.function_id, c.pc, c.requests, c.lines, CAST(c.sectors AS DOUBLE),
   CASE WHEN i.is_past_l1 THEN 0.0 ELSE c.in_l1 END,
   least(greatest(c.in_l1, c.in_l2 + c.cold * coalesce(f.l2_share, 0.0)), c.sectors),
-  CAST(c.cold AS DOUBLE), c.is_sampled,
+  CAST(c.cold AS DOUBLE), c.cold * coalesce(f.l2_share, 0.0), c.is_sampled,
   c.warps
 FROM counted c
 LEFT JOIN first_touch f ON f.kernel_id = c.kernel_id AND f.function_id = c.function_id AND f.pc = c.pc

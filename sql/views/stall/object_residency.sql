@@ -1,68 +1,62 @@
--- The part of one object that a launch finds in L2, as launches before left it there.
+-- One object that a launch touches: the part that it finds in L2, and the bytes that L2 writes back meanwhile.
 --
--- The launch before that touched the object left what it touched, if the memory that launches touched since fits into L2.
--- From recorded accesses, and from copies by tensor maps and pointers, which are taken to touch the whole object if it
--- fits into L2. Sets and other traffic change this.
+-- Launches touch their memory one after the other, in the order of the program: tensors where these are known, else the
+-- storage or the allocation. Copies by tensor maps and pointers are taken to touch the whole object if it fits into L2.
+-- `l2_walk` has the rule. By addresses, so that memory that is freed and allocated again is found. Where launches touch
+-- parts of an object, these are taken to be independent of each other. Sets and other traffic change this.
 CREATE VIEW object_residency (
   kernel_id,
   -- True for a storage, false for a driver allocation.
   is_storage,
   -- The storage or the allocation.
   object_id,
-  -- The part of its bytes.
-  l2_share
+  -- The part of the bytes that the launch touches.
+  l2_share,
+  -- Bytes of what the launch stores there.
+  written_back_bytes,
+  -- Bytes of what launches before stored, written back for the lines of this one.
+  displaced_bytes
 ) AS
-WITH gpu AS (
-  SELECT kernel_id, l2_bytes / 32.0 AS l2_sectors FROM launch_cache
-), object AS (
-  SELECT true AS is_storage, storage_id AS object_id, max(size_bytes) / 32.0 AS sectors FROM storage GROUP BY storage_id
-  UNION ALL
-  SELECT false, allocation_id, max(size_bytes) / 32.0 FROM device_allocation GROUP BY allocation_id
-), part AS (
-  -- Allocations are objects where no storage is known.
+WITH part AS (
   SELECT
-    kernel_id, storage_id IS NOT NULL AS is_storage,
-    coalesce(storage_id, allocation_id) AS object_id, sum(unique_bytes) / 32.0 AS sectors
+    kernel_id, storage_id, tensor_id, allocation_id,
+    sum(CASE WHEN kind = 'write' THEN 0.0 ELSE CAST(unique_bytes AS DOUBLE) END) AS read_bytes,
+    sum(CASE WHEN kind IN ('write', 'atomic') THEN CAST(unique_bytes AS DOUBLE) ELSE 0.0 END) AS written_bytes
   FROM pc_tensor
-  GROUP BY kernel_id, storage_id IS NOT NULL, coalesce(storage_id, allocation_id)
+  WHERE space IN ('global', 'global_async')
+  GROUP BY kernel_id, storage_id, tensor_id, allocation_id
   UNION ALL
-  -- A launch copies an unknown part of a larger object.
-  SELECT DISTINCT
-    c.kernel_id, c.is_storage, c.object_id, CASE WHEN c.object_bytes / 32.0 < g.l2_sectors THEN c.object_bytes / 32.0 END
+  SELECT
+    c.kernel_id, CASE WHEN c.is_storage THEN c.object_id END, NULL, CASE WHEN NOT c.is_storage THEN c.object_id END,
+    max(CASE WHEN i.memory_kind IN ('copy in', 'read') THEN CAST(c.object_bytes AS DOUBLE) ELSE 0.0 END),
+    max(CASE WHEN i.memory_kind IN ('copy in', 'read') THEN 0.0 ELSE CAST(c.object_bytes AS DOUBLE) END)
   FROM launch_copy c
-  JOIN gpu g ON g.kernel_id = c.kernel_id
-), bounded AS (
-  -- The sectors of each object that a launch touches, no more than the object has.
+  JOIN launch_cache g ON g.kernel_id = c.kernel_id AND c.object_bytes < g.l2_bytes
+  JOIN instruction i ON i.function_id = c.function_id AND i.pc = c.pc
+  WHERE c.share > 0.0
+  GROUP BY c.kernel_id, c.is_storage, c.object_id
+), place AS (
   SELECT
-    p.kernel_id, p.is_storage, p.object_id, least(coalesce(sum(p.sectors), 0.0), max(o.sectors)) AS sectors,
-    max(o.sectors) AS object_sectors
+    l.run_id, l.device_id, p.kernel_id, p.storage_id, p.allocation_id, g.l2_bytes,
+    coalesce(t.address, s.address, a.address) AS address, coalesce(t.span_bytes, s.size_bytes, a.size_bytes) AS span_bytes,
+    p.read_bytes, p.written_bytes
   FROM part p
-  JOIN object o ON o.is_storage = p.is_storage AND o.object_id = p.object_id
-  GROUP BY p.kernel_id, p.is_storage, p.object_id
-), traffic AS (
-  SELECT kernel_id, sum(sum(sectors)) OVER (ORDER BY kernel_id) AS until, sum(sectors) AS sectors
-  FROM bounded
-  GROUP BY kernel_id
-), ordered AS (
-  -- The row before. A window over each of many objects takes longer.
+  JOIN launch l ON l.kernel_id = p.kernel_id
+  JOIN launch_cache g ON g.kernel_id = p.kernel_id
+  LEFT JOIN tensor t ON t.tensor_id = p.tensor_id
+  LEFT JOIN storage s ON s.storage_id = p.storage_id
+  LEFT JOIN device_allocation a ON a.allocation_id = p.allocation_id
+), walked AS (
   SELECT
-    b.kernel_id, b.is_storage, b.object_id, b.object_sectors, t.until - t.sectors AS begin,
-    lag(b.is_storage) OVER (ORDER BY b.is_storage, b.object_id, b.kernel_id) AS before_is_storage,
-    lag(b.object_id) OVER (ORDER BY b.is_storage, b.object_id, b.kernel_id) AS before_object_id,
-    lag(b.sectors) OVER (ORDER BY b.is_storage, b.object_id, b.kernel_id) AS held,
-    lag(t.until - t.sectors) OVER (ORDER BY b.is_storage, b.object_id, b.kernel_id) AS touched
-  FROM bounded b
-  JOIN traffic t ON t.kernel_id = b.kernel_id
-), before AS (
-  -- The launch before that touched the object, and the sectors touched since it began.
-  SELECT
-    kernel_id, is_storage, object_id, object_sectors, begin,
-    CASE WHEN before_is_storage = is_storage AND before_object_id = object_id THEN held END AS held,
-    CASE WHEN before_is_storage = is_storage AND before_object_id = object_id THEN touched END AS touched
-  FROM ordered
+    kernel_id, storage_id, allocation_id, least(greatest(read_bytes, written_bytes), span_bytes) AS bytes,
+    l2_walk(
+      kernel_id, address, span_bytes, least(read_bytes, span_bytes), least(written_bytes, span_bytes), CAST(l2_bytes AS DOUBLE)
+    ) OVER (PARTITION BY run_id, device_id ORDER BY kernel_id, address) AS traffic
+  FROM place
+  WHERE address IS NOT NULL
 )
 SELECT
-  b.kernel_id, b.is_storage, b.object_id,
-  CASE WHEN b.begin - b.touched < g.l2_sectors THEN least(b.held / nullif(b.object_sectors, 0.0), 1.0) ELSE 0.0 END
-FROM before b
-JOIN gpu g ON g.kernel_id = b.kernel_id
+  kernel_id, storage_id IS NOT NULL, coalesce(storage_id, allocation_id), sum(traffic[1] * bytes) / nullif(sum(bytes), 0.0),
+  sum(traffic[2]), sum(traffic[3])
+FROM walked
+GROUP BY kernel_id, storage_id IS NOT NULL, coalesce(storage_id, allocation_id)

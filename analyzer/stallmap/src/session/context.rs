@@ -81,6 +81,9 @@ pub(super) fn context(first: &str, resources: &SessionResources) -> Result<Sessi
     for aggregate in stallmap_tables::functions::aggregates() {
         context.register_udaf(aggregate);
     }
+    for window in stallmap_tables::functions::windows() {
+        context.register_udwf(window);
+    }
     let store = ObjectStoreUrl::parse(STORE)?;
     context.register_object_store(store.as_ref(), Arc::new(InMemory::new()));
     Ok(context)
