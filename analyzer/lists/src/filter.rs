@@ -13,7 +13,7 @@ use stallmap::session::Session;
 
 use crate::kernel::{self, find};
 use stallmap_console::answer::{asked, fresh_kept_rows};
-use stallmap_console::args::filter::{FilterArgs, ProgramPhase};
+use stallmap_console::args::filter::FilterArgs;
 use stallmap_console::args::list::ListFormat;
 use stallmap_console::exit::{CommandFailure, Outcome, QUERY, USAGE};
 use stallmap_console::names::nearest;
