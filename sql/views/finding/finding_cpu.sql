@@ -135,7 +135,7 @@ SELECT
   'cpu_bound',
   'device ' || CAST(device_id AS VARCHAR),
   'GPU ' || CAST(device_id AS VARCHAR) || ' waits for the host in ' || part || ': in ' || CAST(gaps AS VARCHAR)
-    || ' gaps the next call began after the GPU had become idle. The longest lasts '
+    || CASE gaps WHEN 1 THEN ' gap' ELSE ' gaps' END || ' the next call began after the GPU had become idle. The longest lasts '
     || CAST(CAST(longest_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms'
     || coalesce('. ' || CASE WHEN worst_ns > 0.5 * late_ns THEN 'Most of it' ELSE 'The largest part' END || ', '
       || CAST(CAST(worst_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms, passes before ' || CASE WHEN line IS NULL THEN '' ELSE 'launches at ' END || place, '') || '.',
