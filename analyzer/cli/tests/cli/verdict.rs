@@ -222,6 +222,13 @@ fn words_that_are_nothing_have_a_hint() {
     assert!(ran.expect_error(3).stderr.contains("did you mean `tiny.stallmap`?"), "{}", ran.stderr);
     let ran = place.run(&["report", "."]);
     assert!(ran.expect_error(3).stderr.contains("1 capture is in it: tiny.stallmap"), "{}", ran.stderr);
+    place.file("trace.json", "\u{feff} {\"traceEvents\":[]}");
+    let ran = place.run(&["trace.json"]);
+    assert!(
+        ran.expect_error(3).stderr.contains("`stallmap import trace.json -o NAME.stallmap`"),
+        "{}",
+        ran.stderr
+    );
     let top = |first, second| place.run(&["top", first, second, "--json"]).expect_ok().stdout.clone();
     assert_eq!(top("tensors", "tiny.stallmap"), top("tiny.stallmap", "tensors"));
 }
