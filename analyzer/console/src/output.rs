@@ -135,7 +135,7 @@ pub fn message(failure: &CommandFailure) {
     }
 }
 
-/// Says that a file or folder was written. Of standard output nothing is said.
+/// Says that a file or folder was written, and nothing of standard output.
 pub fn wrote(file: &Path) {
     if file == Path::new(STDOUT) {
         return;
