@@ -91,7 +91,7 @@ fn say_traffic(traffic: &ReadTraffic) {
 
 /// The verdict, or advice for a word that is neither a command nor a file.
 fn without_command(context: &CommandContext, args: &VerdictArgs) -> Outcome {
-    let Some(first) = args.captures.first() else {
+    let Some(first) = &args.capture else {
         return stallmap_lists::verdict::run(context, args);
     };
     let word = first.to_string_lossy();

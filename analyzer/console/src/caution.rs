@@ -15,7 +15,8 @@ pub async fn note(session: &Session, sql: &str) {
     }
     if divides_mixed(&plan) {
         output::note(
-            "note: an unsigned integer divided by a signed one has decimals: write CAST(a AS BIGINT) / b for whole numbers",
+            "note: an unsigned integer divided by a signed one has few decimals: write CAST(a AS DOUBLE) / b for all of them, or \
+             CAST(a AS BIGINT) / b for whole numbers",
         );
     }
     if reads(&plan, "pc_sample") && reads(&plan, "kernel_name") && !reads(&plan, "launch") {
@@ -28,6 +29,32 @@ pub async fn note(session: &Session, sql: &str) {
             "note: `pc_sample` holds the samples of replays, too: `sample` counts each launch once, at one scale",
         );
     }
+}
+
+/// Logs which of several captures a statement reads that names none.
+pub async fn note_capture(session: &Session, sql: &str) {
+    let [first, second, ..] = session.captures() else { return };
+    let Ok(plan) = session.plan(sql).await else { return };
+    if let Some(table) = unnamed_table(&plan) {
+        let (first, second) = (&first.name, &second.name);
+        output::note(format_args!(
+            "note: `{table}` is that of `{first}`, the first capture: write {second}.{table}, or every.{table} for all"
+        ));
+    }
+}
+
+/// The first table of a statement that is of no named capture.
+fn unnamed_table(plan: &LogicalPlan) -> Option<String> {
+    let mut found = None;
+    let visited = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && scan.table_name.schema().is_none()
+        {
+            found.get_or_insert_with(|| scan.table_name.table().to_owned());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.ok().and(found)
 }
 
 /// True if the statement itself, and not a view that it reads, divides integers.
@@ -66,11 +93,9 @@ fn is_integer_division(expression: &Expr, schema: &DFSchema) -> bool {
 
 fn is_mixed_division(expression: &Expr, schema: &DFSchema) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right }) = expression else { return false };
-    let is_unit = matches!(right.as_ref(), Expr::Literal(..));
     let types = (left.get_type(schema), right.get_type(schema));
     let (Ok(left), Ok(right)) = types else { return false };
-    !is_unit
-        && left.is_integer()
+    left.is_integer()
         && right.is_integer()
         && left.is_unsigned_integer() != right.is_unsigned_integer()
         && !expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())

@@ -4,7 +4,8 @@ mod alternatives;
 mod outer;
 
 use std::error::Error;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use arrow::error::ArrowError;
@@ -25,6 +26,8 @@ use crate::output;
 const MAX_CAPTURES: usize = 5;
 /// Maximum entries of a folder that are searched for captures.
 const MAX_ENTRIES: usize = 10_000;
+/// Bytes of a file that say what it is.
+const HEAD_BYTES: u64 = 64;
 /// Words for which there is no table, and the views that are meant.
 const SYNONYMS: [(&str, &str); 4] = [
     ("kernels", "`kernel_cost` has the cost of each kernel, `launch` each launch"),
@@ -90,6 +93,11 @@ pub fn capture_failure(error: &CaptureError) -> CommandFailure {
     CommandFailure::message(code, error).hint(here(error).or_else(|| error.hint()))
 }
 
+/// First bytes of files that are imported: compressed ones, tables of SQLite, pickles.
+const HEADS: [&[u8]; 4] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"SQLite format 3", b"\x80"];
+/// Endings of others.
+const ENDINGS: [&str; 6] = ["csv", "ncu-rep", "nsys-rep", "pb", "pftrace", "trace"];
+
 /// Captures in the folder of a wrong path: the one with a similar name, or those in the folder itself.
 fn here(error: &CaptureError) -> Option<String> {
     match error {
@@ -107,8 +115,29 @@ fn here(error: &CaptureError) -> Option<String> {
             let noun = if count == 1 { "capture is" } else { "captures are" };
             (count > 0).then(|| format!("{count} {noun} in it: {}{more}", output::in_line(&names.join(", "))))
         }
+        CaptureError::NotACapture { path, .. } if is_import(path) => {
+            let path = output::path(path);
+            Some(format!(
+                "for a file of another tool, `stallmap import {path} -o NAME.stallmap` makes a capture"
+            ))
+        }
         _ => None,
     }
+}
+
+/// True for a file that looks like one of the formats that are imported, by its first bytes or its ending.
+fn is_import(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let file = File::open(path).map(|file| file.take(HEAD_BYTES));
+    if file.and_then(|mut file| file.read_to_end(&mut head)).is_err() || head.is_empty() {
+        return false;
+    }
+    let text = String::from_utf8_lossy(&head);
+    let is_json = text
+        .trim_start_matches(|char: char| char == '\u{feff}' || char.is_whitespace())
+        .starts_with(['{', '[']);
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    is_json || HEADS.iter().any(|start| head.starts_with(start)) || ENDINGS.contains(&ending.as_str())
 }
 
 /// The names of captures in a folder.

@@ -32,6 +32,9 @@ use crate::exit::{CommandFailure, Outcome};
 /// True if text is as wide as its names and columns need.
 static WIDE: AtomicBool = AtomicBool::new(false);
 
+/// The name of a file that is standard output.
+const STDOUT: &str = "-";
+
 /// Columns of text that is not for a terminal.
 const PAGE_WIDTH: usize = 120;
 
@@ -113,9 +116,9 @@ pub fn print(text: &str) -> Outcome<()> {
 }
 
 /// Writes data that programs read to standard output.
-pub fn print_data(text: &str) -> Outcome<()> {
+pub fn print_data(content: &[u8]) -> Outcome<()> {
     let mut out = data();
-    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    written(out.write_all(content).and_then(|()| out.flush()))
 }
 
 /// Turns the result of writing to standard output into an outcome.
@@ -132,8 +135,11 @@ pub fn message(failure: &CommandFailure) {
     }
 }
 
-/// Says that a file or folder was written.
+/// Says that a file or folder was written, and nothing of standard output.
 pub fn wrote(file: &Path) {
+    if file == Path::new(STDOUT) {
+        return;
+    }
     note(format_args!("wrote {}", path(file)));
 }
 

@@ -12,11 +12,13 @@ use crate::timeline::{CaptureTimeline, LaunchReason, TimelineCall, TimelineCopy,
 
 mod arguments;
 mod correlation;
+mod kernels;
 mod regions;
 mod waits;
 
 use arguments::{CollectiveArgs, inputs};
 use correlation::CallCorrelations;
+use kernels::{KernelSpan, KernelSpans};
 use waits::TimelineWait;
 
 /// Kineto's trace.
@@ -29,6 +31,8 @@ pub(crate) const FORMAT: FileFormat = FileFormat {
         queries::PROGRAM,
         queries::DEVICES,
         queries::LOSSES,
+        queries::CLOCKS,
+        queries::MOMENTS,
         queries::REASONS,
         queries::INPUTS,
         queries::COLLECTIVES,
@@ -44,6 +48,7 @@ type ArgumentsById = BTreeMap<u64, Map<String, Value>>;
 
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
     let timeline = CaptureTimeline::read(source)?;
+    let spans = KernelSpans::from_timeline(&timeline)?;
     let mut more = ArgumentsById::new();
     for row in source.read::<LaunchReason>(queries::REASONS)? {
         let own = more.entry(row.kernel_id).or_default();
@@ -60,20 +65,24 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
     let clock = RelativeClock { base_ns: timeline.begin_ns() / SECOND_NS * SECOND_NS };
     let mut events = names(&timeline);
     events.extend(timeline.calls.iter().map(|call| clock.call(call, inputs.get(&call.op_id))));
-    timeline
-        .launches
-        .iter()
-        .for_each(|launch| events.extend(clock.launch(launch, &calls, more.get(&launch.kernel_id))));
+    timeline.launches.iter().filter(|launch| !launch.is_unseen(&timeline.clocks)).for_each(|launch| {
+        let more = more.get(&launch.kernel_id);
+        events.extend(clock.launch(launch, &calls, spans.get(launch.kernel_id), more));
+    });
     let copies = timeline.copies.iter().enumerate();
     copies.for_each(|(place, copy)| events.extend(clock.copy(copy, calls.copy(copy, place))));
-    events.extend(source.read::<TimelineWait>(queries::WAITS)?.iter().map(|wait| clock.wait(wait)));
+    let waits = source.read::<TimelineWait>(queries::WAITS)?;
+    let waits = waits.iter().filter(|wait| timeline.clocks.is_clock(wait.run_id));
+    events.extend(waits.map(|wait| clock.wait(wait)));
     events.extend(clock.regions(&timeline));
+    let mut facts = timeline.facts();
+    facts.extend(spans.facts());
     let mut trace = json!({
         "schemaVersion": 1,
         "deviceProperties": devices(&timeline),
         "displayTimeUnit": "ms",
         "baseTimeNanoseconds": clock.base_ns,
-        "stallmap": timeline.facts(),
+        "stallmap": facts,
         "traceEvents": events,
     });
     let first = timeline.processes.first();
@@ -150,9 +159,9 @@ impl RelativeClock {
         &self,
         launch: &TimelineLaunch,
         calls: &CallCorrelations,
+        span: Option<&KernelSpan>,
         more: Option<&Map<String, Value>>,
     ) -> Vec<Value> {
-        let Some(begin) = launch.begin_ns() else { return Vec::new() };
         let (correlation, is_first, is_graph) = calls.launch(launch);
         let gpu = (launch.device_id, launch.stream_id.unwrap_or(0).into());
         let mut arguments = json!({
@@ -163,20 +172,24 @@ impl RelativeClock {
             "est. achieved occupancy %": launch.occupancy.map(|part| 100.0 * part),
             "graph id": launch.graph_id, "graph node id": launch.graph_node,
             "samples": launch.samples, "memory samples": launch.memory_samples, "line": launch.line,
+            "duration": span.and_then(|span| span.source),
         });
         extend(&mut arguments, more);
         let name = launch.traced_kernel.as_deref().unwrap_or(launch.name());
-        let kernel = described(self.event(begin, launch.duration()), "kernel", name, gpu, arguments);
-        let Some(called) = launch.call_begin_ns else { return vec![kernel] };
+        let kernel = span.map(|span| {
+            let event = self.event(span.begin_ns, Some(span.duration_ns));
+            described(event, "kernel", name, gpu, arguments)
+        });
+        let mut events = Vec::from_iter(kernel);
+        let Some(called) = launch.call_begin_ns else { return events };
         let lane = (launch.process_id, launch.thread_id.unwrap_or(0).into());
         let name = if is_graph { "cudaGraphLaunch" } else { "cudaLaunchKernel" };
         let name = launch.call_name.as_deref().unwrap_or(name);
         let call = ChromeCall { name, lane, begin_ns: called, end_ns: launch.call_end_ns };
-        let mut events = vec![kernel];
         if is_first {
             events.extend(self.host_call(&call, launch.op_id, correlation));
         }
-        events.push(self.flow("f", gpu, begin, correlation));
+        events.extend(span.map(|span| self.flow("f", gpu, span.begin_ns, correlation)));
         events
     }
 

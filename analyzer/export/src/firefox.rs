@@ -27,6 +27,8 @@ pub(crate) const FORMAT: FileFormat = FileFormat {
         queries::PROGRAM,
         queries::DEVICES,
         queries::LOSSES,
+        queries::CLOCKS,
+        queries::MOMENTS,
         queries::LAUNCH_STACKS,
         queries::LAUNCH_PATHS,
     ],

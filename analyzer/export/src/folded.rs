@@ -30,7 +30,7 @@ pub(crate) fn run(context: &CommandContext, args: &FoldedExport) -> Outcome {
         return Err(crate::stack::empty());
     }
     let Some(path) = &args.output else {
-        return print_data(&text).map(|()| OK);
+        return print_data(text.as_bytes()).map(|()| OK);
     };
     save(path, text.as_bytes())?;
     output::wrote(path);

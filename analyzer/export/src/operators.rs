@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use stallmap::library::queries::export as queries;
-use stallmap_console::exit::Outcome;
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::rows;
 
 use crate::source::{ExportSource, FileFormat, json as document};
@@ -74,6 +74,10 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
             Some(kernel) => by_op.entry(launch.op.as_deref()).or_default().push(kernel),
             None => unmeasured += 1,
         }
+    }
+    if by_op.is_empty() {
+        return Err(CommandFailure::message(QUERY, "the capture has no kernels with a measured duration")
+            .hint("record a timeline, or measure launches with `stallmap-record replay`".to_owned()));
     }
     let unattributed = by_op.remove(&None).unwrap_or_default();
     let described = operators

@@ -36,6 +36,8 @@ pub(crate) const FORMAT: FileFormat = FileFormat {
         queries::PROGRAM,
         queries::DEVICES,
         queries::LOSSES,
+        queries::CLOCKS,
+        queries::MOMENTS,
         queries::COUNTERS,
         queries::LAUNCH_STACKS,
     ],

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use stallmap::library::queries::export as queries;
-use stallmap_console::exit::Outcome;
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::rows;
 
 use crate::pickle::pickled;
@@ -43,6 +43,10 @@ type StackFrames = BTreeMap<u64, Vec<Value>>;
 
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
     let storages: Vec<SnapshotStorage> = source.read(queries::STORAGES)?;
+    if storages.is_empty() {
+        return Err(CommandFailure::message(QUERY, "the capture has no allocations")
+            .hint("record without `--only samples`. Of imports, memory snapshots have them".to_owned()));
+    }
     let mut stacks = StackFrames::new();
     for frame in source.read::<StackFrame>(queries::FRAMES)? {
         let text = json!({ "filename": frame.file, "line": frame.line, "name": frame.function });

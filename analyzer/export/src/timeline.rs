@@ -9,10 +9,15 @@ use stallmap_console::rows;
 use crate::round::{nanoseconds, unsigned};
 use crate::source::ExportSource;
 
+mod clock;
+
+pub(crate) use clock::RunClocks;
+
 rows! {
     /// A launch of the program.
     pub(crate) struct TimelineLaunch {
         pub(crate) kernel_id: u64,
+        pub(crate) run_id: u32,
         pub(crate) process_id: i64,
         pub(crate) device_id: i64,
         pub(crate) stream_id: Option<u32>,
@@ -45,11 +50,13 @@ rows! {
         pub(crate) waves: Option<f64>,
         pub(crate) samples: Option<f64>,
         pub(crate) memory_samples: Option<f64>,
+        pub(crate) estimated_ns: Option<f64> as "time_ns",
     }
 
     /// A call of an op, or a region of the user.
     pub(crate) struct TimelineCall {
         pub(crate) op_id: u64,
+        pub(crate) run_id: u32,
         pub(crate) process_id: i64,
         pub(crate) thread_id: u32,
         pub(crate) kind: String,
@@ -66,6 +73,7 @@ rows! {
 
     /// A memcpy or a memset.
     pub(crate) struct TimelineCopy {
+        pub(crate) run_id: u32,
         pub(crate) process_id: i64,
         pub(crate) kind: String,
         pub(crate) direction: Option<String>,
@@ -85,6 +93,7 @@ rows! {
 
     /// A process of the program.
     pub(crate) struct TimelineProcess {
+        pub(crate) run_id: u32,
         pub(crate) instrument: String,
         pub(crate) program: String,
         pub(crate) id: i64 as "process_id",
@@ -149,19 +158,44 @@ pub(crate) struct CaptureTimeline {
     pub(crate) processes: Vec<TimelineProcess>,
     pub(crate) devices: Vec<TimelineDevice>,
     pub(crate) losses: Vec<TimelineLoss>,
+    pub(crate) clocks: RunClocks,
 }
 
 impl CaptureTimeline {
-    /// Reads the rows of a capture.
+    /// Reads the rows of a capture. A program that was recorded in several runs has the clock of one of them.
     pub(crate) fn read(source: &ExportSource) -> Outcome<Self> {
-        Ok(Self {
+        let mut timeline = Self {
             launches: source.read(queries::LAUNCHES)?,
             calls: source.read(queries::CALLS)?,
             copies: source.read(queries::COPIES)?,
             processes: source.read(queries::PROGRAM)?,
             devices: source.read(queries::DEVICES)?,
             losses: source.read(queries::LOSSES)?,
-        })
+            clocks: RunClocks::read(source)?,
+        };
+        timeline.join_clocks();
+        Ok(timeline)
+    }
+
+    fn join_clocks(&mut self) {
+        let clocks = &self.clocks;
+        for launch in &mut self.launches {
+            let moved = |ns| clocks.moment(launch.run_id, launch.thread_id, ns);
+            (launch.call_begin_ns, launch.call_end_ns, launch.gpu_begin_ns) = (
+                launch.call_begin_ns.map(moved),
+                launch.call_end_ns.map(moved),
+                launch.gpu_begin_ns.map(moved),
+            );
+        }
+        for call in &mut self.calls {
+            let moved = |ns| clocks.moment(call.run_id, Some(call.thread_id), ns);
+            (call.begin_ns, call.end_ns) = (moved(call.begin_ns), call.end_ns.map(moved));
+        }
+        for process in &mut self.processes {
+            process.started_ns = clocks.moment(process.run_id, None, process.started_ns);
+        }
+        // Other runs of the program did the same copies.
+        self.copies.retain(|copy| clocks.is_clock(copy.run_id));
     }
 
     /// The first moment, nanoseconds since the Unix epoch.
@@ -180,6 +214,10 @@ impl CaptureTimeline {
             ("time of kernels".to_owned(), time_source(&self.launches, &self.processes)),
             ("launches".to_owned(), self.launches.len().to_string()),
         ]);
+        if self.clocks.are_joined() {
+            let joined = "those of a timeline, else of the first run. Ops of other runs lie where the calls of their launches do";
+            facts.insert("clock".to_owned(), joined.to_owned());
+        }
         let undrawn = self.launches.iter().filter(|launch| launch.begin_ns().is_none()).count();
         if undrawn > 0 {
             facts.insert("launches without a time, left out".to_owned(), undrawn.to_string());
@@ -296,6 +334,11 @@ impl TimelineLaunch {
     /// Begin of the kernel, nanoseconds since the Unix epoch: on the GPU, else of its launch call.
     pub(crate) fn begin_ns(&self) -> Option<u64> {
         self.gpu_begin_ns.or(self.call_begin_ns).map(unsigned)
+    }
+
+    /// True if the timeline, which has the clock of its program, did not record it.
+    pub(crate) fn is_unseen(&self, clocks: &RunClocks) -> bool {
+        self.gpu_begin_ns.is_none() && clocks.has_timeline(self.run_id)
     }
 
     /// Measured duration, nanoseconds.

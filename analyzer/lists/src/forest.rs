@@ -109,7 +109,7 @@ fn no_such_tensor(args: &ForestArgs) -> CommandFailure {
 
 fn write(path: &Path, text: &str) -> Outcome<()> {
     if path == Path::new("-") {
-        return output::print_data(text);
+        return output::print_data(text.as_bytes());
     }
     output::file::save(path, text.as_bytes())
 }

@@ -69,7 +69,7 @@ pub struct VerdictRows {
 
 /// Prints the verdict of the only capture.
 pub fn run(context: &CommandContext, args: &VerdictArgs) -> Outcome {
-    let [capture] = args.captures.as_slice() else {
+    let Some(capture) = &args.capture else {
         return Err(CommandFailure::message(USAGE, "name one capture, or a command before it"));
     };
     let session = {

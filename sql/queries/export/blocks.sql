@@ -14,12 +14,13 @@ WITH timed AS (
   FROM launch_block
 )
 SELECT
-  b.kernel_id, r.process_id, b.multiprocessor, b.block, b.wave, n.short_kernel,
+  b.kernel_id, p.process_id, b.multiprocessor, b.block, b.wave, n.short_kernel,
   coalesce(t.begin_ns, f.begin_ns) + b.begin_ns AS begin_ns, b.duration_ns, b.blocks
 FROM numbered b
 JOIN first f ON f.kernel_id = b.kernel_id AND f.run_id = b.run_id
 JOIN launch l ON l.kernel_id = b.kernel_id
 JOIN run r ON r.run_id = l.run_id
+JOIN run p ON p.run_id = r.reference_run_id
 LEFT JOIN kernel_name n ON n.function_id = l.function_id
 LEFT JOIN timed t ON t.kernel_id = b.kernel_id AND t.place = 1
 WHERE b.place <= 200000

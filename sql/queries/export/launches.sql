@@ -1,6 +1,7 @@
 -- Launches
 -- One row per launch of the program: its call, its kernel and its cost. `gpu_begin_ns` is the begin on the GPU, from a
--- timeline, and null without one. `duration_ns` is that of the timeline, else of a replay, else null.
+-- timeline, and null without one. `duration_ns` is that of the timeline, else of a replay, else null. `time_ns` is an
+-- estimate from samples. Times are those of `run_id`, the process is that of the run that defines the program.
 WITH timed AS (
   SELECT
     kernel_id, run_id, device_id, stream_id, begin_ns, end_ns, correlation_id, call_name,
@@ -9,8 +10,10 @@ WITH timed AS (
   WHERE kernel_id IS NOT NULL
 )
 SELECT
-  l.kernel_id, r.process_id, r.rank, coalesce(t.device_id, l.device_id) AS device_id,
-  coalesce(t.stream_id, c.stream_id) AS stream_id, c.thread_id,
+  l.kernel_id, r.run_id, p.process_id, r.rank, coalesce(t.device_id, l.device_id) AS device_id,
+  coalesce(t.stream_id, c.stream_id) AS stream_id,
+  -- Ops are those of the run that defines the launch, and a thread has one number in both.
+  coalesce(e.thread_id, c.thread_id) AS thread_id,
   -- A launch in a timeline without the end of its call has no call: its begin is that of the kernel.
   CASE WHEN c.end_ns IS NOT NULL OR t.begin_ns IS NULL THEN c.begin_ns END AS call_begin_ns, c.end_ns AS call_end_ns,
   t.call_name, t.correlation_id, t.begin_ns AS gpu_begin_ns,
@@ -25,7 +28,9 @@ SELECT
 FROM launch l
 LEFT JOIN timed t ON t.kernel_id = l.kernel_id AND t.place = 1
 JOIN run r ON r.run_id = coalesce(t.run_id, l.run_id)
+JOIN run p ON p.run_id = r.reference_run_id
 LEFT JOIN launch_run c ON c.run_id = coalesce(t.run_id, l.run_id) AND c.kernel_id = l.kernel_id
+LEFT JOIN launch_run e ON e.run_id = l.run_id AND e.kernel_id = l.kernel_id
 LEFT JOIN function f ON f.function_id = l.function_id
 LEFT JOIN kernel_name n ON n.function_id = l.function_id
 LEFT JOIN launch_context x ON x.kernel_id = l.kernel_id

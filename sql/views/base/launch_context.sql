@@ -20,10 +20,10 @@ CREATE VIEW launch_context (
   module_path,
   -- The Python stack.
   pystates_hash,
-  -- Its innermost line in the user's code. Without a stack that of the native stack, else the range around the launch as
-  -- `name (range)`, if it says more than that a step or a compiled graph ran.
+  -- Its innermost line in the user's code. Without a stack that of the native stack, else the innermost range around the
+  -- launch as `name (range)` that says more than that a step or a compiled graph ran.
   line,
-  -- In backward, the line whose gradient this is.
+  -- In backward, the line whose gradient this is. Without a stack and a range the range around the forward op.
   forward_line,
   -- The rank of its process. Null outside distributed programs.
   rank,
@@ -38,13 +38,31 @@ CREATE VIEW launch_context (
   -- everything, and in a file that a compiler wrote, with a hash for its name.
   written_line
 ) AS
-WITH context AS (
+WITH RECURSIVE launch_op AS (
+  SELECT op_id FROM launch WHERE op_id IS NOT NULL
+  UNION
+  SELECT o.forward_op_id FROM launch l JOIN op o ON o.op_id = l.op_id WHERE o.forward_op_id IS NOT NULL
+), around AS (
+  -- An op, and those around it up to the first range that counts.
+  SELECT o.op_id AS inner_op_id, o.parent_op_id, o.name, o.kind = 'region' AND NOT regexp_like(o.name,
+      '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton') AS is_range, 0 AS height
+  FROM launch_op i
+  JOIN op o ON o.op_id = i.op_id
+  UNION ALL
+  SELECT a.inner_op_id, o.parent_op_id, o.name, o.kind = 'region' AND NOT regexp_like(o.name,
+      '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton'), a.height + 1
+  FROM around a
+  JOIN op o ON o.op_id = a.parent_op_id
+  WHERE NOT a.is_range AND a.height < 255
+), named_range AS (
+  SELECT inner_op_id AS op_id, name || ' (range)' AS line FROM around WHERE is_range
+), context AS (
   SELECT
     l.kernel_id, l.run_id, l.ordinal, l.device_id, l.function_id, f.demangled_name, l.op_id, o.name, o.phase, o.step,
     coalesce(o.module_path, g.module_path) AS module_path, l.pystates_hash,
-    coalesce(p.line, CASE WHEN n.has_number THEN n.line END, CASE WHEN o.kind = 'region' AND NOT regexp_like(o.name,
-      '^ProfilerStep#|^Torch-Compiled Region|CompiledFxGraph|^__proton') THEN o.name || ' (range)' END, n.line) AS line,
-    q.line AS forward_line, r.rank, l.graph_id, l.graph_launch, l.graph_node
+    coalesce(p.line, CASE WHEN n.has_number THEN n.line END, u.line, n.line) AS line,
+    coalesce(q.line, CASE WHEN p.line IS NULL AND u.line IS NULL THEN v.line END) AS forward_line,
+    r.rank, l.graph_id, l.graph_launch, l.graph_node
   FROM launch l
   LEFT JOIN run r ON r.run_id = l.run_id
   LEFT JOIN function f ON f.function_id = l.function_id
@@ -53,6 +71,8 @@ WITH context AS (
   LEFT JOIN python_line p ON p.pystates_hash = l.pystates_hash
   LEFT JOIN native_line n ON n.native_stack = l.native_stack
   LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash
+  LEFT JOIN named_range u ON u.op_id = l.op_id
+  LEFT JOIN named_range v ON v.op_id = g.op_id
 )
 SELECT
   *,

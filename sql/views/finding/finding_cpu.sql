@@ -156,7 +156,7 @@ SELECT
   'cpu_bound',
   'device ' || CAST(device_id AS VARCHAR),
   'GPU ' || CAST(device_id AS VARCHAR) || ' waits for the host in ' || part || ': in ' || CAST(gaps AS VARCHAR)
-    || ' gaps the next call began after the GPU had become idle. The longest lasts '
+    || CASE gaps WHEN 1 THEN ' gap' ELSE ' gaps' END || ' the next call began after the GPU had become idle. The longest lasts '
     || CAST(CAST(longest_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms'
     || coalesce('. Meanwhile the host is in ' || host, '')
     || coalesce('. ' || CASE WHEN worst_ns > 0.5 * late_ns THEN 'Most of it' ELSE 'The largest part' END || ', '

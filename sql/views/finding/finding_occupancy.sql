@@ -111,7 +111,8 @@ SELECT
   CASE finding WHEN 'too_few_blocks' THEN CAST(launches AS VARCHAR) || ' launches of ' || CAST(kernels AS VARCHAR)
     || CASE kernels WHEN 1 THEN ' kernel' ELSE ' kernels' END ELSE short_kernel END,
   CASE finding
-    WHEN 'too_few_blocks' THEN CAST(launches AS VARCHAR) || ' launches have too few blocks for the '
+    WHEN 'too_few_blocks' THEN CAST(launches AS VARCHAR)
+      || CASE launches WHEN 1 THEN ' launch has' ELSE ' launches have' END || ' too few blocks for the '
       || CAST(multiprocessor_count AS VARCHAR) || ' multiprocessors of the ' || coalesce(gpu, 'GPU')
       || ': a quarter or more of the multiprocessors is idle. The costliest is ' || short_kernel
     WHEN 'low_occupancy' THEN short_kernel || ' waits for memory with ' || CAST(resident_blocks * block_warps AS VARCHAR)

@@ -85,6 +85,7 @@ pub(crate) async fn run_statement(
     let statement = done(Some(rows));
     writer.finish().map_err(wrong)?;
     output.keep()?;
+    caution::note_capture(session, sql).await;
     if rows == 0 {
         absent::note(session, sql).await;
     } else {

@@ -126,7 +126,21 @@ fn rows_that_are_easily_misread_have_a_note() {
         place.run(&["sql", "tiny.stallmap", "--format", "csv", "-c", sql]).expect_ok().stderr.clone()
     };
     let mixed = ask("SELECT kernel_id / CAST(grid_x AS BIGINT) AS part FROM launch");
-    assert!(mixed.contains("an unsigned integer divided by a signed one has decimals"), "{mixed}");
+    assert!(mixed.contains("an unsigned integer divided by a signed one has few decimals"), "{mixed}");
+    let sum = ask("SELECT sum(samples) / 3000000 AS part FROM pc_sample");
+    assert!(sum.contains("write CAST(a AS DOUBLE) / b for all of them"), "{sum}");
+    let two = |sql: &str| {
+        place.run(&["sql", "a=tiny.stallmap", "b=tiny.stallmap", "-c", sql]).expect_ok().stderr.clone()
+    };
+    let unnamed = two("SELECT count(*) AS n FROM launch");
+    assert!(
+        unnamed.contains("note: `launch` is that of `a`, the first capture: write b.launch, or every.launch"),
+        "{unnamed}"
+    );
+    let view = two("SELECT * FROM kernel_cost WHERE false");
+    assert!(view.contains("note: `kernel_cost` is that of `a`"), "{view}");
+    let named = two("SELECT count(*) AS n FROM a.launch JOIN b.launch USING (kernel_id)");
+    assert!(!named.contains("note:"), "{named}");
     let called = ask("SELECT short_kernel, samples FROM pc_sample JOIN kernel_name USING (function_id)");
     assert!(called.contains("may be a function that a kernel calls"), "{called}");
     let kernel = "SELECT l.kernel_id, n.short_kernel FROM pc_sample s JOIN launch l ON l.kernel_id = s.kernel_id \

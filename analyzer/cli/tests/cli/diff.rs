@@ -135,6 +135,8 @@ fn a_capture_does_not_differ_from_itself() {
         assert!(number(row, "change_low") <= 0.0 && number(row, "change_high") >= 0.0, "{row:?}");
         assert!(row["status"].is_null() && row["was"].is_null(), "{row:?}");
     }
+    let screen = place.run(&["diff", A, A]);
+    assert!(!screen.expect_ok().stdout.contains("in how the captures were made"), "{}", screen.stdout);
 }
 
 #[test]

@@ -119,3 +119,91 @@ fn equal_captures_give_equal_files() {
         assert!(first == second, "{format} differs");
     }
 }
+
+/// Numbers of a statement's only row.
+fn numbers(place: &CommandFolder, capture: &str, sql: &str) -> Vec<f64> {
+    let ran = place.run(&["sql", capture, "-c", sql, "--format", "csv"]);
+    let row = ran.expect_ok().stdout.lines().nth(1).unwrap();
+    row.split(',').map(|cell| cell.parse().unwrap_or(0.0)).collect()
+}
+
+/// Exports a capture as Kineto's trace, and imports it.
+fn kineto_again(place: &CommandFolder, capture: &str) -> String {
+    let ran = place.run(&["export", "kineto", capture, "-o", "again.json.gz"]);
+    ran.expect_ok();
+    place.run(&["import", "again.json.gz", "-o", "again.stallmap"]).expect_ok();
+    place.run(&["check", "again.stallmap"]).expect_ok();
+    ran.stderr.clone()
+}
+
+#[test]
+fn a_kineto_export_is_imported_as_the_same_program() {
+    let steps = "SELECT count(*), sum(compute_ns) / sum(duration_ns), sum(copy_ns) / sum(duration_ns), \
+                 sum(input_idle_ns + launch_idle_ns + wait_idle_ns) / sum(duration_ns) FROM \
+                 (SELECT CAST(compute_ns AS DOUBLE) AS compute_ns, CAST(copy_ns AS DOUBLE) AS copy_ns, \
+                 CAST(duration_ns AS DOUBLE) AS duration_ns, CAST(input_idle_ns AS DOUBLE) AS input_idle_ns, \
+                 CAST(launch_idle_ns AS DOUBLE) AS launch_idle_ns, CAST(wait_idle_ns AS DOUBLE) AS wait_idle_ns FROM program_step)";
+    let kernels = "SELECT count(DISTINCT l.kernel_id), count(DISTINCT CASE WHEN l.op_id IS NOT NULL THEN l.kernel_id END), \
+                   sum(a.end_ns - a.begin_ns) FROM launch l JOIN gpu_activity a ON a.kernel_id = l.kernel_id";
+    let processes =
+        "SELECT count(DISTINCT r.process_id) FROM run r JOIN launch l ON l.run_id = r.reference_run_id";
+    for name in ["pairs/input", "pairs/small_kernels", "compiled_step", "time_truth", "step_truth"] {
+        let place = CommandFolder::new();
+        let capture = format!("{DATA}/{name}.stallmap");
+        kineto_again(&place, &capture);
+        let both =
+            |sql: &str| [capture.as_str(), "again.stallmap"].map(|capture| numbers(&place, capture, sql));
+        let [own, again] = both(steps);
+        let is_equal = own.iter().zip(&again).all(|(own, again)| (own - again).abs() < 0.005);
+        // Steps that end with the optimizer have no range in a trace.
+        assert!(is_equal || name == "compiled_step", "steps of {name}: {own:?}, again {again:?}");
+        let [own, again] = both(kernels);
+        assert_eq!(own, again, "kernels, those with an op and time of {name}");
+        assert_eq!(numbers(&place, "again.stallmap", processes), [1.0], "processes of {name}");
+    }
+}
+
+#[test]
+fn kernels_without_a_timeline_have_estimated_times() {
+    let place = CommandFolder::new();
+    let capture = format!("{DATA}/transformer_step.stallmap");
+    let messages = kineto_again(&place, &capture);
+    assert!(
+        messages.contains("note: 296 launches whose duration is no measurement in the program"),
+        "{messages}"
+    );
+    let own = numbers(&place, &capture, "SELECT count(*), round(sum(time_ns) / 1000) FROM launch_time");
+    let kernels =
+        "SELECT count(*), round(sum(end_ns - begin_ns) / 1000) FROM gpu_activity WHERE kind = 'kernel'";
+    let again = numbers(&place, "again.stallmap", kernels);
+    assert!((own[0] - again[0]).abs() < 0.5 && (own[1] - again[1]).abs() <= 1.0, "{own:?}, again {again:?}");
+    let ops = "SELECT count(*) FROM launch WHERE op_id IS NOT NULL";
+    assert_eq!(numbers(&place, &capture, ops), numbers(&place, "again.stallmap", ops));
+}
+
+#[test]
+fn an_export_without_content_is_refused() {
+    let place = CommandFolder::new();
+    let trace = format!("{DATA}/step_truth.stallmap");
+    let samples = format!("{DATA}/transformer_step.stallmap");
+    for (format, capture, lacks) in [
+        ("memory-snapshot", trace, "no allocations"),
+        ("operator-profiler", samples, "no kernels with a measured duration"),
+    ] {
+        let ran = place.run(&["export", format, &capture, "-o", "out"]);
+        assert!(ran.expect_error(4).stderr.contains(lacks), "{}", ran.stderr);
+        assert!(!place.path("out").exists());
+    }
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let place = CommandFolder::new();
+    for (format, start) in [("folded", ""), ("speedscope", "{"), ("hatchet", "["), ("sarif", "{")] {
+        place.run(&["export", format, "tiny.stallmap", "-o", "file"]).expect_ok();
+        let ran = place.run(&["export", format, "tiny.stallmap", "-o", "-"]);
+        let file = fs::read_to_string(place.path("file")).unwrap();
+        assert!(file.starts_with(start) && ran.expect_ok().stdout == file, "{format}");
+        assert!(!ran.stderr.contains("wrote") && !place.path("-").exists(), "{}", ran.stderr);
+    }
+}

@@ -70,6 +70,17 @@ fn trends_are_means_with_intervals() {
 }
 
 #[test]
+fn few_captures_are_not_tested() {
+    let place = commits();
+    for commit in 3..8 {
+        fs::remove_file(place.path(&format!("runs/{commit}.stallmap"))).unwrap();
+    }
+    let (text, _, code) = run(&place, &["trend", "runs"]);
+    assert!(text.contains("(too few captures: only a value after three others can be tested)"), "{text}");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
 fn a_change_is_drawn_named_and_judged() {
     let place = commits();
     let (text, error, code) = run(&place, &["trend", "runs", "--label", "branch=main", "-m", "samples"]);

@@ -131,6 +131,24 @@ fn a_finding_for_programs_has_the_rows_of_its_evidence() {
 }
 
 #[test]
+fn evidence_shows_its_sentence() {
+    let place = CommandFolder::new();
+    let why = |capture: &str, kind: &str| {
+        let path = format!("{TESTDATA}/pairs/{capture}.stallmap");
+        let all = place.run(&[&path, "--json"]);
+        let all: Value = serde_json::from_str(&all.expect_ok().stdout).unwrap();
+        let found = all["findings"].as_array().unwrap().iter().find(|found| found["finding"] == kind);
+        let number = found.unwrap()["number"].to_string();
+        place.run(&["why", &path, &number]).expect_ok().stdout.clone()
+    };
+    let text = why("small_kernels", "small_kernels");
+    assert!(text.contains("\n100 more rows: -n shows them\n"), "{text}");
+    let text = why("input", "cpu_bound");
+    let has_epoch = text.split_whitespace().any(|word| word.trim_end_matches(',').matches(',').count() >= 3);
+    assert!(text.contains("begin") && !has_epoch, "{text}");
+}
+
+#[test]
 fn screens_of_three_programs() {
     let mut all = String::new();
     for (capture, columns) in [
@@ -233,6 +251,13 @@ fn words_that_are_nothing_have_a_hint() {
     assert!(ran.expect_error(3).stderr.contains("did you mean `tiny.stallmap`?"), "{}", ran.stderr);
     let ran = place.run(&["report", "."]);
     assert!(ran.expect_error(3).stderr.contains("1 capture is in it: tiny.stallmap"), "{}", ran.stderr);
+    place.file("trace.json", "\u{feff} {\"traceEvents\":[]}");
+    let ran = place.run(&["trace.json"]);
+    assert!(
+        ran.expect_error(3).stderr.contains("`stallmap import trace.json -o NAME.stallmap`"),
+        "{}",
+        ran.stderr
+    );
     let top = |first, second| place.run(&["top", first, second, "--json"]).expect_ok().stdout.clone();
     assert_eq!(top("tensors", "tiny.stallmap"), top("tiny.stallmap", "tensors"));
 }

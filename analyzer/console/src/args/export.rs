@@ -86,7 +86,7 @@ pub struct FileExport {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: CaptureLocation,
-    /// File to write
+    /// File to write, or -
     #[arg(short, long, value_name = "FILE", required_unless_present = "sql")]
     pub output: Option<PathBuf>,
     /// Print the queries instead of running them

@@ -11,7 +11,7 @@ use super::filter::{FilterArgs, ProgramPhase};
 pub struct VerdictArgs {
     /// Capture to explain on one screen: what ran, what the GPU waited for, and what to change first
     #[arg(value_name = "NAME.stallmap")]
-    pub captures: Vec<CaptureLocation>,
+    pub capture: Option<CaptureLocation>,
     /// Format of the answer.
     #[command(flatten)]
     pub output: VerdictOutput,
@@ -104,7 +104,7 @@ pub struct OpenArgs {
 impl VerdictArgs {
     /// True if nothing of it was typed.
     pub fn is_empty(&self) -> bool {
-        self.captures.is_empty()
+        self.capture.is_none()
             && self.output.format.is_none()
             && !self.output.json
             && !self.sql

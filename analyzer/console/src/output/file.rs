@@ -6,13 +6,17 @@ use std::path::{Path, PathBuf};
 
 use stallmap_schema::capture::unfinished;
 
+use super::{STDOUT, print_data};
 use crate::exit::{CommandFailure, IO, Outcome};
 
 /// The first bytes of a capture.
 const ZIP: [u8; 4] = *b"PK\x03\x04";
 
-/// Writes a file: its old content stays until the new one is complete.
+/// Writes a file, or standard output for `-`: the old content of a file stays until the new one is complete.
 pub fn save(path: &Path, content: &[u8]) -> Outcome<()> {
+    if path == Path::new(STDOUT) {
+        return print_data(content);
+    }
     let place = StagedFile::for_path(path)?;
     let fail = |error: io::Error| CommandFailure::io(error, format!("write `{}`", path.display()));
     fs::write(place.path(), content).map_err(fail)?;

@@ -9,6 +9,7 @@ use crate::round::unsigned;
 rows! {
     /// A wait of the host or of a stream.
     pub(super) struct TimelineWait {
+        pub(super) run_id: u32,
         device_id: i64,
         stream_id: Option<u32>,
         begin_ns: i64,

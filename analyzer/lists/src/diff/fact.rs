@@ -10,6 +10,9 @@ const TIME_OF_A_SAMPLE: [&str; 3] = ["multiprocessors", "SM clock, MHz", "sampli
 /// The fact that says how time is known.
 const TIMING: &str = "time is";
 
+/// The fact that says if the variation of launches is known.
+const VARIATION: &str = "launches that repeat another";
+
 rows! {
     /// A fact of the first capture next to that of another.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,8 +137,10 @@ pub(super) fn amount(facts: &[CaptureFact], capture: &str) -> Option<JobAmount> 
 
 /// The names of the facts that differ.
 pub(super) fn differences(facts: &[CaptureFact]) -> Vec<&str> {
-    let mut names: Vec<&str> =
-        facts.iter().filter(|fact| fact.verdict != "same").map(|fact| fact.name.as_str()).collect();
+    // Captures that both lack repeated launches do not differ in it.
+    let is_shared = |fact: &CaptureFact| fact.name == VARIATION && fact.base_value == fact.value;
+    let differing = facts.iter().filter(|fact| fact.verdict != "same" && !is_shared(fact));
+    let mut names: Vec<&str> = differing.map(|fact| fact.name.as_str()).collect();
     names.dedup();
     names
 }

@@ -132,7 +132,7 @@ fn tail(facts: &[CaptureFact]) -> Vec<String> {
     let mut lines = Vec::new();
     if !names.is_empty() {
         let count = counted(names.len() as u64, "difference", "differences");
-        lines.push(format!("{count} in how the captures were made: {}", names.join(", ")));
+        lines.push(format!("{count} in how the captures were made: {}", names.join(" · ")));
     }
     lines.push("more: --all · --by tensors,kernels · --format markdown · --fail-if 'time > +5%'".to_owned());
     lines

@@ -65,7 +65,7 @@ pub(super) fn write(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -
         DiffFormat::Github => output::print(&github::github(subject, found)),
         DiffFormat::Sarif => {
             let document = sarif::sarif(subject, found);
-            output::print_data(&format!("{document:#}\n"))
+            output::print_data(format!("{document:#}\n").as_bytes())
         }
     }
 }

@@ -65,7 +65,12 @@ fn text(args: &TrendArgs, total: &[TrendSeries], all: &[TrendSeries]) -> String 
     text += &canvas.paint.text(TextRole::Heading, "Changes");
     text.push('\n');
     if changes.is_empty() {
-        text += "(no value is outside of what those before it let expect)\n";
+        let is_tested = all.iter().flat_map(|series| &series.points).any(|point| point.low.is_some());
+        text += if is_tested {
+            "(no value is outside of what those before it let expect)\n"
+        } else {
+            "(too few captures: only a value after three others can be tested)\n"
+        };
     }
     let most = args.rows();
     for (series, change) in changes.iter().take(most) {

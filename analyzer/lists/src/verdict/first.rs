@@ -57,7 +57,8 @@ pub fn run(context: &CommandContext, args: &DiffArgs) -> Outcome {
         let _progress = ProgressSpinner::start("comparing launches");
         runtime()?.block_on(compare(&sessions.0, &sessions.1))?
     };
-    if is_json { output::print_data(&format!("{:#}\n", found.json())) } else { found.print() }.map(|()| OK)
+    if is_json { output::print_data(format!("{:#}\n", found.json()).as_bytes()) } else { found.print() }
+        .map(|()| OK)
 }
 
 async fn compare(a: &Session, b: &Session) -> Outcome<RunComparison> {

@@ -81,10 +81,10 @@ impl VerdictScreen<'_> {
             lines.push(self.trust());
         }
         lines.push(String::new());
-        let sentence = wrap(&printable(&self.verdict.sentence), self.columns);
+        let sentence = wrapped(&self.verdict.sentence, self.columns);
         lines.extend(sentence.lines().map(|line| self.canvas.paint.text(TextRole::Heading, line)));
         if let Some(outside) = self.verdict.outside_steps() {
-            let outside = wrap(&printable(&outside), self.columns);
+            let outside = wrapped(&outside, self.columns);
             lines.extend(outside.lines().map(|line| self.canvas.paint.text(TextRole::Dim, line)));
         }
         lines
@@ -204,10 +204,7 @@ impl VerdictScreen<'_> {
         let room = self.columns.saturating_sub(INDENT.len());
         let also = finding.also.as_ref().map(|also| format!(" (also {})", also.replace('_', " ")));
         let fact = format!("{}{}", finding.fact.as_deref().unwrap_or_default(), also.unwrap_or_default());
-        // A kernel's name may be wider than the screen.
-        let words = printable(&fact);
-        let words = words.split(' ').map(|word| shorten(word, room, ShortenSide::Middle));
-        let fact = wrap(&words.collect::<Vec<_>>().join(" "), room);
+        let fact = wrapped(&fact, room);
         lines.extend(fact.lines().map(|line| format!("{INDENT}{line}")));
         let advice = finding.advice.as_deref().unwrap_or_default();
         if self.is_whole {
@@ -258,9 +255,12 @@ fn texts(share: &SampleShare, script: &str, labels: usize, room: usize) -> Vec<S
     if share.kind == ShareKind::Line {
         // Functions of lines can be cut, kernels cannot.
         let is_kernel = place(&share.label) == share.label && width(&share.label) > room;
-        let label = shorten(&share.label, room * MAX_NAME_LINES, ShortenSide::Middle);
         if is_kernel {
-            return broken(&label, room);
+            let line = shorten(&printable(&share.detail), room / 2, ShortenSide::Start);
+            let space = if line.is_empty() { 0 } else { width(&line) + GAP };
+            let name = shorten(&share.label, room * MAX_NAME_LINES - space, ShortenSide::Middle);
+            let last = if line.is_empty() { String::new() } else { format!("  {line}") };
+            return broken(&(name + &last), room);
         }
         let line = if width(&share.label) > room { place(&share.label) } else { share.label.clone() };
         return vec![shorten(&line, room, ShortenSide::Start)];
@@ -280,6 +280,13 @@ fn texts(share: &SampleShare, script: &str, labels: usize, room: usize) -> Vec<S
     let space = room.saturating_sub(labels + GAP + width(&detail) + width(&place));
     let label = format!("{}{}", share.label, " ".repeat(labels.saturating_sub(width(&share.label))));
     vec![format!("{label}  {detail}{}{place}", " ".repeat(space))]
+}
+
+/// A text in lines. The name of a kernel may be wider than they are.
+fn wrapped(text: &str, columns: usize) -> String {
+    let text = printable(text);
+    let words = text.split(' ').map(|word| shorten(word, columns, ShortenSide::Middle));
+    wrap(&words.collect::<Vec<_>>().join(" "), columns)
 }
 
 /// A name in lines of a width: names are not cut.
@@ -332,6 +339,23 @@ mod tests {
         assert_eq!(broken("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(broken("", 3), [""]);
         assert_eq!(broken("ab", 0), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_long_kernel_is_with_its_line() {
+        let share = SampleShare {
+            kind: ShareKind::Line,
+            percent: 69,
+            part: 0.69,
+            label: format!("sm90_{}_cublas", "x".repeat(100)),
+            detail: "model.py:17".to_owned(),
+            place: String::new(),
+        };
+        let lines = texts(&share, "", 0, 40);
+        assert!(lines.len() == 2 && lines[1].ends_with("_cublas  model.py:17"), "{lines:?}");
+        assert!(lines.iter().all(|line| width(line) <= 40), "{lines:?}");
+        let sentence = wrapped(&format!("most of it before {}.", share.label), 40);
+        assert!(sentence.lines().all(|line| width(line) <= 40), "{sentence}");
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! `stallmap why`: one finding with its evidence, its instructions and its tensor.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array as _, ArrayRef, AsArray as _, Int64Array, RecordBatch};
+use arrow::datatypes::{Int64Type, UInt32Type};
+use arrow::error::ArrowError;
 use serde_json::Value;
 use stallmap::library::queries::verdict as queries;
 use stallmap::session::Session;
-use stallmap_console::answer::{asked, json_rows, rows};
+use stallmap_console::answer::{self, asked, json_rows};
 use stallmap_console::args::list::ListFormat;
 use stallmap_console::args::verdict::WhyArgs;
 use stallmap_console::context::{CommandContext, runtime};
@@ -21,6 +24,7 @@ use stallmap_console::output::table::TextTable;
 use stallmap_console::output::value::{NumberFormat, with_hex};
 use stallmap_console::output::{self, written};
 use stallmap_console::row::QueryRow as _;
+use stallmap_console::rows;
 
 use crate::filter::LaunchFilter;
 
@@ -29,12 +33,29 @@ use crate::verdict::{FindingRow, json};
 /// Version of the object's form. It grows when a field changes or goes.
 const VERSION: u32 = 1;
 
+rows! {
+    /// A run and its start, nanoseconds since the Unix epoch.
+    struct RunStart {
+        run_id: u32,
+        started_ns: i64,
+    }
+
+    /// A number of rows.
+    struct RowCount {
+        rows: i64,
+    }
+}
+
 /// A finding with the rows behind it.
 struct ExplainedFinding {
     finding: FindingRow,
     /// Words about the order of the evidence.
     order: String,
     evidence: Vec<RecordBatch>,
+    /// Rows of evidence behind these.
+    more: u64,
+    /// Starts of the runs that the evidence is of.
+    starts: Vec<RunStart>,
     instructions: Vec<RecordBatch>,
     tensor: Vec<RecordBatch>,
 }
@@ -62,7 +83,12 @@ pub fn run(context: &CommandContext, args: &WhyArgs) -> Outcome {
         return output::print(&json(&explained, &args.capture)?).map(|()| OK);
     }
     head(&explained.finding)?;
-    show(&format!("Evidence{}", explained.order), &explained.evidence)?;
+    let evidence = since_starts(&explained.evidence, &explained.starts);
+    show(&format!("Evidence{}", explained.order), &evidence.map_err(arrow_failure)?)?;
+    if explained.more > 0 {
+        let more = counted(explained.more, "more row", "more rows");
+        output::print(&format!("{more}: -n shows them\n"))?;
+    }
     show("Instructions", &explained.instructions)?;
     show("Tensor", &explained.tensor)?;
     let options = filter.map_or_else(String::new, |filter| format!(" {}", filter.words()));
@@ -73,17 +99,25 @@ pub fn run(context: &CommandContext, args: &WhyArgs) -> Outcome {
 async fn explained(session: &Session, finding: FindingRow, most: u32) -> Outcome<ExplainedFinding> {
     let evidence =
         ordered(session, &finding.query, Some(usize::try_from(most).unwrap_or(usize::MAX))).await?;
+    let shown: usize = evidence.rows.iter().map(RecordBatch::num_rows).sum();
+    let (mut more, mut starts) = (0, Vec::new());
+    if shown > 0 {
+        let count = format!("SELECT count(*) AS rows FROM ({})", finding.query);
+        let all = RowCount::read("why", &answer::rows(session, &count).await?)?;
+        more = all.first().map_or(0, |all| u64::try_from(all.rows).unwrap_or(0)).saturating_sub(shown as u64);
+        starts = RunStart::read("why", &answer::rows(session, "SELECT run_id, started_ns FROM run").await?)?;
+    }
     let order = if evidence.order.is_empty() { String::new() } else { format!(" {}", evidence.order) };
     let instructions = match instructions(&finding, most) {
         // A query of evidence without instructions has no columns for them.
-        Some(sql) => rows(session, &sql).await.unwrap_or_default(),
+        Some(sql) => answer::rows(session, &sql).await.unwrap_or_default(),
         None => Vec::new(),
     };
     let tensor = match finding.tensor_id {
-        Some(tensor) => rows(session, &queries::WHY_TENSOR.sql(&[("$tensors", tensor)])).await?,
+        Some(tensor) => answer::rows(session, &queries::WHY_TENSOR.sql(&[("$tensors", tensor)])).await?,
         None => Vec::new(),
     };
-    Ok(ExplainedFinding { finding, order, evidence: evidence.rows, instructions, tensor })
+    Ok(ExplainedFinding { finding, order, evidence: evidence.rows, more, starts, instructions, tensor })
 }
 
 /// One JSON object: the fields of the finding, and the rows behind it. Shares are parts of all samples.
@@ -154,6 +188,37 @@ fn instructions(finding: &FindingRow, rows: u32) -> Option<String> {
             finding.query
         )
     })
+}
+
+/// Rows with times from the start of their run on, in place of times since the Unix epoch.
+fn since_starts(batches: &[RecordBatch], starts: &[RunStart]) -> Result<Vec<RecordBatch>, ArrowError> {
+    let moved = |batch: &RecordBatch| {
+        let runs = batch.column_by_name("run_id").and_then(|runs| runs.as_primitive_opt::<UInt32Type>());
+        let Some(runs) = runs else { return Ok(batch.clone()) };
+        let start = |row: usize| {
+            let run = starts.iter().find(|start| runs.is_valid(row) && start.run_id == runs.value(row));
+            run.map_or(0, |run| run.started_ns)
+        };
+        let schema = batch.schema();
+        let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+            let times = column.as_primitive_opt::<Int64Type>().filter(|_| is_moment(field.name()));
+            times.map_or_else(
+                || Arc::clone(column),
+                |times| {
+                    let since =
+                        times.iter().enumerate().map(|(row, ns)| Some(ns?.saturating_sub(start(row))));
+                    Arc::new(since.collect::<Int64Array>()) as ArrayRef
+                },
+            )
+        });
+        RecordBatch::try_new(Arc::clone(&schema), columns.collect())
+    };
+    batches.iter().map(moved).collect()
+}
+
+/// True for a column of times since the Unix epoch.
+fn is_moment(name: &str) -> bool {
+    ["begin_ns", "end_ns"].iter().any(|moment| name == *moment || name.ends_with(&format!("_{moment}")))
 }
 
 fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {

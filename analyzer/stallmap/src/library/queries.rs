@@ -47,7 +47,7 @@ impl CommandQuery {
     /// Text for a section without rows.
     pub fn nothing(self) -> &'static str {
         match self.name {
-            "findings" => "(no findings. Findings need samples)",
+            "findings" => "(no findings)",
             _ => "(nothing of this kind was recorded)",
         }
     }

@@ -172,3 +172,27 @@ fn deep_nests_of_ops_are_read() {
     let deepest = "SELECT count(*) AS n FROM op WHERE parent_op_id IS NOT NULL";
     assert_eq!(number(&place, "x.stallmap", deepest), 29_999);
 }
+
+#[test]
+fn a_range_is_the_line_of_what_ops_in_it_launch() {
+    let place = CommandFolder::new();
+    let mut events = events("30", "0", 1000);
+    let ranges = [
+        ("train_step", 990, 290),
+        ("encoder", 995, 75),
+        ("## Call CompiledFxGraph ##", 996, 70),
+        ("ProfilerStep#3", 1195, 75),
+    ];
+    events.extend(ranges.map(|(name, ts, dur)| {
+        format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"{name}","pid":30,"tid":30,"ts":{ts},"dur":{dur}}}"#
+        )
+    }));
+    import(&place, document(&events), "x.stallmap");
+    let found =
+        rows(&place, "x.stallmap", "SELECT line, written_line FROM launch_context ORDER BY kernel_id");
+    let found: Vec<_> =
+        found.iter().map(|row| (row["line"].as_str(), row["written_line"].as_str())).collect();
+    let step = (Some("train_step (range)"), None);
+    assert_eq!(found, [(Some("encoder (range)"), Some("encoder (range)")), step, step]);
+}
