@@ -38,10 +38,13 @@ CREATE VIEW launch_context (
   -- everything, and in a file that a compiler wrote, with a hash for its name.
   written_line
 ) AS
-WITH RECURSIVE launch_op AS (
-  SELECT op_id FROM launch WHERE op_id IS NOT NULL
+WITH RECURSIVE unnamed AS (
+  SELECT l.op_id FROM launch l LEFT ANTI JOIN python_line p ON p.pystates_hash = l.pystates_hash WHERE l.op_id IS NOT NULL
+), launch_op AS (
+  -- A launch with a line needs no range.
+  SELECT op_id FROM unnamed
   UNION
-  SELECT o.forward_op_id FROM launch l JOIN op o ON o.op_id = l.op_id WHERE o.forward_op_id IS NOT NULL
+  SELECT o.forward_op_id FROM unnamed l JOIN op o ON o.op_id = l.op_id WHERE o.forward_op_id IS NOT NULL
 ), around AS (
   -- An op, and those around it up to the first range that counts.
   SELECT o.op_id AS inner_op_id, o.parent_op_id, o.name, o.kind = 'region' AND NOT regexp_like(o.name,

@@ -42,7 +42,7 @@ fn around(sequence: &LaunchSequence, inner: &StepCuts) -> Option<StepCuts> {
         && outer.confidence >= MIN_CONFIDENCE
         && (2..=limit).contains(&repeated)
         && covered(&cuts)? >= MIN_SCORE * covered(&inner.cuts)?;
-    are_steps.then_some(StepCuts { cuts, confidence: outer.confidence })
+    are_steps.then_some(StepCuts { cuts, ranges: Vec::new(), confidence: outer.confidence })
 }
 
 /// A loop of a few launches, wherever it is in a sequence.
