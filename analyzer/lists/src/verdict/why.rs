@@ -41,7 +41,7 @@ rows! {
     }
 
     /// A number of rows.
-    struct RowCount {
+    struct EvidenceCount {
         rows: i64,
     }
 }
@@ -103,7 +103,7 @@ async fn explained(session: &Session, finding: FindingRow, most: u32) -> Outcome
     let (mut more, mut starts) = (0, Vec::new());
     if shown > 0 {
         let count = format!("SELECT count(*) AS rows FROM ({})", finding.query);
-        let all = RowCount::read("why", &answer::rows(session, &count).await?)?;
+        let all = EvidenceCount::read("why", &answer::rows(session, &count).await?)?;
         more = all.first().map_or(0, |all| u64::try_from(all.rows).unwrap_or(0)).saturating_sub(shown as u64);
         starts = RunStart::read("why", &answer::rows(session, "SELECT run_id, started_ns FROM run").await?)?;
     }
