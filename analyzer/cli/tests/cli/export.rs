@@ -24,11 +24,17 @@ const FORMATS: [(&str, &str); 9] = [
 /// Exports a capture in every format, and decodes the files by a program that knows nothing of stallmap.
 fn decoded(capture: &str) -> String {
     let place = CommandFolder::new();
-    let files = FORMATS.map(|(format, ending)| {
+    let files = FORMATS.into_iter().filter_map(|(format, ending)| {
         let file = format!("out.{ending}");
-        place.run(&["export", format, capture, "-o", &file]).expect_ok();
-        place.path(&file)
+        let ran = place.run(&["export", format, capture, "-o", &file]);
+        // Without a measured duration there is no profile of operators.
+        if format == "operator-profiler" && ran.code == Some(4) {
+            return None;
+        }
+        ran.expect_ok();
+        Some(place.path(&file))
     });
+    let files: Vec<_> = files.collect();
     let python = std::env::var_os("STALLMAP_TEST_PYTHON").unwrap_or_else(|| "python3".into());
     let read = Command::new(python).arg(DECODE).args(files).output().unwrap();
     assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));

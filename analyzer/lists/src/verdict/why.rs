@@ -35,13 +35,13 @@ const VERSION: u32 = 1;
 
 rows! {
     /// A run and its start, nanoseconds since the Unix epoch.
-    struct RunStart {
+    struct EvidenceStart {
         run_id: u32,
         started_ns: i64,
     }
 
     /// A number of rows.
-    struct RowCount {
+    struct EvidenceCount {
         rows: i64,
     }
 }
@@ -55,7 +55,7 @@ struct ExplainedFinding {
     /// Rows of evidence behind these.
     more: u64,
     /// Starts of the runs that the evidence is of.
-    starts: Vec<RunStart>,
+    starts: Vec<EvidenceStart>,
     instructions: Vec<RecordBatch>,
     tensor: Vec<RecordBatch>,
 }
@@ -103,9 +103,10 @@ async fn explained(session: &Session, finding: FindingRow, most: u32) -> Outcome
     let (mut more, mut starts) = (0, Vec::new());
     if shown > 0 {
         let count = format!("SELECT count(*) AS rows FROM ({})", finding.query);
-        let all = RowCount::read("why", &answer::rows(session, &count).await?)?;
+        let all = EvidenceCount::read("why", &answer::rows(session, &count).await?)?;
         more = all.first().map_or(0, |all| u64::try_from(all.rows).unwrap_or(0)).saturating_sub(shown as u64);
-        starts = RunStart::read("why", &answer::rows(session, "SELECT run_id, started_ns FROM run").await?)?;
+        starts =
+            EvidenceStart::read("why", &answer::rows(session, "SELECT run_id, started_ns FROM run").await?)?;
     }
     let order = if evidence.order.is_empty() { String::new() } else { format!(" {}", evidence.order) };
     let instructions = match instructions(&finding, most) {
@@ -191,7 +192,7 @@ fn instructions(finding: &FindingRow, rows: u32) -> Option<String> {
 }
 
 /// Rows with times from the start of their run on, in place of times since the Unix epoch.
-fn since_starts(batches: &[RecordBatch], starts: &[RunStart]) -> Result<Vec<RecordBatch>, ArrowError> {
+fn since_starts(batches: &[RecordBatch], starts: &[EvidenceStart]) -> Result<Vec<RecordBatch>, ArrowError> {
     let moved = |batch: &RecordBatch| {
         let runs = batch.column_by_name("run_id").and_then(|runs| runs.as_primitive_opt::<UInt32Type>());
         let Some(runs) = runs else { return Ok(batch.clone()) };
