@@ -98,12 +98,7 @@ WITH found AS (
   SELECT kernel, line, sum(time_ns) AS time_ns FROM launched WHERE kernel IS NOT NULL AND line IS NOT NULL GROUP BY kernel, line
 ), span AS (
   SELECT CAST(max(ns) AS DOUBLE) AS ns
-  FROM (
-    SELECT run_id, device_id, sum(end_ns - begin_ns) AS ns
-    FROM phase_window
-    WHERE program_phase IN ('steady', 'once')
-    GROUP BY run_id, device_id
-  )
+  FROM (SELECT sum(end_ns - begin_ns) AS ns FROM phase_window WHERE program_phase IN ('steady', 'once') GROUP BY run_id, device_id)
 ), stepped AS (
   -- All steps of all processes, and those of one.
   SELECT greatest(sum(steps), 1) AS steps, greatest(max(steps), 1) AS own_steps, max(CASE WHEN steps > 0 THEN 1 ELSE 0 END) AS has_steps
@@ -166,8 +161,8 @@ WITH found AS (
   CROSS JOIN (SELECT sum(samples) AS samples FROM launch_sample LIMIT 1) a
   CROSS JOIN (SELECT coalesce(max(scale), 1.0) AS weight FROM cost_run LIMIT 1) w
 ), shared AS (
-  SELECT
-    * EXCEPT (saving_low_ns, saving_high_ns, whole_ns), CASE WHEN saving_low_ns > whole_ns THEN whole_ns ELSE saving_low_ns END AS saving_low_ns,
+  SELECT * EXCEPT (saving_low_ns, saving_high_ns, whole_ns),
+    CASE WHEN saving_low_ns > whole_ns THEN whole_ns ELSE saving_low_ns END AS saving_low_ns,
     CASE WHEN saving_high_ns > whole_ns THEN whole_ns ELSE saving_high_ns END AS saving_high_ns
   FROM scaled
 ), ranked AS (
