@@ -106,25 +106,11 @@ WITH found AS (
 ), host AS (
   -- If launches come late, the GPU may only be idle for longer once a kernel is shorter.
   SELECT coalesce(sum(launch_idle_ns + input_idle_ns) >= 0.1 * sum(duration_ns), false) AS is_late FROM program_step
-), ablated AS (
-  -- The time that its accesses cost as samples, by the samples that wait for them.
-  SELECT
-    a.label || ' in ' || n.short_kernel AS subject,
-    greatest(sum(a.saved_ns) / sum(a.whole_ns), 0.0) AS measured_share,
-    greatest(sum(a.saved_share * a.waited_samples / a.waited_share) / sum(a.waited_samples), 0.0) AS saved_per_sample
-  FROM ablation_cost a
-  JOIN kernel_name n ON n.function_id = a.function_id
-  WHERE a.target = 'tensor' AND a.saved_ns IS NOT NULL AND a.waited_share > 0.0
-  GROUP BY a.label, n.short_kernel, a.is_cold
-), measured AS (
-  SELECT subject, max(measured_share) AS measured_share, max(saved_per_sample) AS saved_per_sample
-  FROM ablated
-  GROUP BY subject
 ), bounded AS (
   SELECT f.* EXCEPT (saving_samples), m.measured_share,
     f.saving_samples * least(coalesce(m.saved_per_sample, 1.0), 1.0) AS saving_samples
   FROM found f
-  LEFT JOIN measured m ON m.subject = f.subject
+  LEFT JOIN ablation_saving m ON m.subject = f.subject
 ), caused AS (
   SELECT
     f.*,
