@@ -321,15 +321,21 @@ mod tests {
         traffic.iter().map(|range| range.written_back_bytes + range.displaced_bytes).sum::<f64>() / MIB
     }
 
+    #[track_caller]
+    fn is_held(walk: &mut CacheWalk, launch: &[TouchedRange], part: f64) {
+        let held = walk.launch(launch)[0].held_share;
+        assert!((held - part).abs() < 1e-12, "{held}");
+    }
+
     #[test]
     fn a_small_range_is_held_and_a_large_one_is_not() {
         let mut walk = CacheWalk::new(50.0 * MIB);
         let small = [range(0, 8, 8.0, 0.0)];
-        assert_eq!(walk.launch(&small)[0].held_share, 0.0);
-        assert_eq!(walk.launch(&small)[0].held_share, 1.0);
+        is_held(&mut walk, &small, 0.0);
+        is_held(&mut walk, &small, 1.0);
         walk.launch(&[range(1000, 100, 100.0, 0.0)]);
-        assert_eq!(walk.launch(&small)[0].held_share, 0.0);
-        assert_eq!(walk.launch(&[range(4, 8, 8.0, 0.0)])[0].held_share, 0.5);
+        is_held(&mut walk, &small, 0.0);
+        is_held(&mut walk, &[range(4, 8, 8.0, 0.0)], 0.5);
     }
 
     #[test]
@@ -337,7 +343,7 @@ mod tests {
         let mut walk = CacheWalk::new(50.0 * MIB);
         let part = [range(0, 1024, 1.0, 0.0)];
         walk.launch(&part);
-        assert_eq!(walk.launch(&part)[0].held_share, 1.0 / 1024.0);
+        is_held(&mut walk, &part, 1.0 / 1024.0);
     }
 
     #[test]
