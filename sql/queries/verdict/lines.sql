@@ -1,8 +1,7 @@
 -- Shares by line
 -- All GPU time of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
--- Where less than half of it was measured, all samples. In steps whose copies and fills
--- take longer than their kernels, with the time of copies. Kernels
--- without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
+-- All samples where less than half of it was measured. In steps whose copies and fills take longer than their kernels, with the
+-- time of copies. Kernels without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
 -- `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths with names are *. One with
 -- more than half of all and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy,
 -- other (the rest). text: the line's, as the program ran it. Of a module or kernel, its costliest line.

@@ -47,21 +47,16 @@ WITH imported AS (
       ELSE 'launch' END AS reason
   FROM gpu_gap g
   JOIN (
-    SELECT run_id, device_id, stretch_ns, sum(duration_ns) AS duration_ns
-    FROM segment_phase
-    WHERE program_phase IN ('steady', 'once')
-    GROUP BY run_id, device_id, stretch_ns
+    SELECT run_id, device_id, stretch_ns, sum(duration_ns) AS duration_ns FROM segment_phase
+    WHERE program_phase IN ('steady', 'once') GROUP BY run_id, device_id, stretch_ns
   ) s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.stretch_ns = g.begin_ns
   LEFT JOIN gap_host h ON h.run_id = g.run_id AND h.device_id = g.device_id AND h.begin_ns = g.begin_ns
   LEFT JOIN first f ON f.kernel_id = g.next_kernel_id
   LEFT JOIN imported i ON i.run_id = g.run_id
   WHERE g.cause IN ('late launch', 'late copy')
 ), period AS (
-  SELECT
-    run_id, device_id, count(program_step) AS steps, sum(end_ns - begin_ns) AS span_ns
-  FROM phase_window
-  WHERE program_phase IN ('steady', 'once')
-  GROUP BY run_id, device_id
+  SELECT run_id, device_id, count(program_step) AS steps, sum(end_ns - begin_ns) AS span_ns FROM phase_window
+  WHERE program_phase IN ('steady', 'once') GROUP BY run_id, device_id
 ), late AS (
   SELECT
     run_id, device_id,
@@ -76,23 +71,16 @@ WITH imported AS (
 ), reason AS (
   SELECT run_id, device_id, first_value(reason ORDER BY ns DESC, reason) AS reason FROM by_reason GROUP BY run_id, device_id
 ), by_host AS (
-  SELECT run_id, device_id, host, is_loader, sum(duration_ns) AS ns
-  FROM gap
-  WHERE NOT is_first AND host IS NOT NULL
-  GROUP BY run_id, device_id, host, is_loader
+  SELECT run_id, device_id, host, is_loader, sum(duration_ns) AS ns FROM gap
+  WHERE NOT is_first AND host IS NOT NULL GROUP BY run_id, device_id, host, is_loader
 ), inside AS (
   SELECT
     run_id, device_id, max(ns) AS ns, first_value(host ORDER BY ns DESC, host) AS host,
     first_value(is_loader ORDER BY ns DESC, host) AS is_loader
-  FROM by_host
-  GROUP BY run_id, device_id
+  FROM by_host GROUP BY run_id, device_id
 ), busy AS (
-  SELECT
-    s.run_id, s.device_id,
-    sum(CASE WHEN s.kernel_count + s.copy_count > 0 THEN s.duration_ns ELSE 0 END) AS busy_ns
-  FROM segment_phase s
-  WHERE s.program_phase IN ('steady', 'once')
-  GROUP BY s.run_id, s.device_id
+  SELECT run_id, device_id, sum(CASE WHEN kernel_count + copy_count > 0 THEN duration_ns ELSE 0 END) AS busy_ns FROM segment_phase
+  WHERE program_phase IN ('steady', 'once') GROUP BY run_id, device_id
 ), most_busy AS (
   SELECT run_id, max(busy_ns) AS busy_ns FROM busy GROUP BY run_id
 ), called AS (

@@ -10,7 +10,7 @@ CREATE VIEW object_residency (
   is_storage,
   -- The storage or the allocation.
   object_id,
-  -- The part of the bytes that the launch touches.
+  -- The part of the bytes that the launch touches. 0 where it copies an unknown part of an object that does not fit.
   l2_share,
   -- Bytes of what the launch stores there.
   written_back_bytes,
@@ -28,10 +28,10 @@ WITH part AS (
   UNION ALL
   SELECT
     c.kernel_id, CASE WHEN c.is_storage THEN c.object_id END, NULL, CASE WHEN NOT c.is_storage THEN c.object_id END,
-    max(CASE WHEN i.memory_kind IN ('copy in', 'read') THEN CAST(c.object_bytes AS DOUBLE) ELSE 0.0 END),
-    max(CASE WHEN i.memory_kind IN ('copy in', 'read') THEN 0.0 ELSE CAST(c.object_bytes AS DOUBLE) END)
+    max(CASE WHEN i.memory_kind IN ('copy in', 'read') AND c.object_bytes < g.l2_bytes THEN CAST(c.object_bytes AS DOUBLE) ELSE 0.0 END),
+    max(CASE WHEN i.memory_kind IN ('copy in', 'read') OR c.object_bytes >= g.l2_bytes THEN 0.0 ELSE CAST(c.object_bytes AS DOUBLE) END)
   FROM launch_copy c
-  JOIN launch_cache g ON g.kernel_id = c.kernel_id AND c.object_bytes < g.l2_bytes
+  JOIN launch_cache g ON g.kernel_id = c.kernel_id
   JOIN instruction i ON i.function_id = c.function_id AND i.pc = c.pc
   WHERE c.share > 0.0
   GROUP BY c.kernel_id, c.is_storage, c.object_id
@@ -53,10 +53,15 @@ WITH part AS (
       kernel_id, address, span_bytes, least(read_bytes, span_bytes), least(written_bytes, span_bytes), CAST(l2_bytes AS DOUBLE)
     ) OVER (PARTITION BY run_id, device_id ORDER BY kernel_id, address) AS traffic
   FROM place
-  WHERE address IS NOT NULL
+  WHERE address IS NOT NULL AND read_bytes + written_bytes > 0.0
+), touched AS (
+  SELECT kernel_id, storage_id, allocation_id, bytes, traffic[1] * bytes AS held_bytes, traffic[2] AS written_back_bytes, traffic[3] AS displaced_bytes
+  FROM walked
+  UNION ALL
+  SELECT kernel_id, storage_id, allocation_id, 0.0, 0.0, 0.0, 0.0 FROM place WHERE address IS NOT NULL AND read_bytes + written_bytes = 0.0
 )
 SELECT
-  kernel_id, storage_id IS NOT NULL, coalesce(storage_id, allocation_id), sum(traffic[1] * bytes) / nullif(sum(bytes), 0.0),
-  sum(traffic[2]), sum(traffic[3])
-FROM walked
+  kernel_id, storage_id IS NOT NULL, coalesce(storage_id, allocation_id), coalesce(sum(held_bytes) / nullif(sum(bytes), 0.0), 0.0),
+  sum(written_back_bytes), sum(displaced_bytes)
+FROM touched
 GROUP BY kernel_id, storage_id IS NOT NULL, coalesce(storage_id, allocation_id)

@@ -4,8 +4,8 @@
 -- Sectors are those of `pc_tensor`, their levels those of `launch_request_level`, of the model launch where a launch has
 -- its accesses. Stores and atomics always reach L2. An object that fits into L2 comes from device memory once. So do first
 -- touches of any object: where only some blocks were recorded, others touch the same memory first. Copies by
--- tensor maps and pointers, which no instrument observes, read their object as often as `copy_reuse` says. L2 writes back
--- what `object_residency` says: of what the launch stores, and of what launches before stored and its own lines replace.
+-- tensor maps and pointers, which no instrument observes, read their object as often as `copy_reuse` says. L2 writes back,
+-- by `object_residency`, parts of what the launch stores, and of what launches before stored and its own lines replace.
 --
 -- L2 takes requests: parts of a line of 128 bytes, by cycles of a multiprocessor while all are at work. A load takes two, a
 -- store 2.3 and 1.5 for each sector (2.1 for a part of one), an atomic 0.5 and 2.4 for each sector. With less than half of

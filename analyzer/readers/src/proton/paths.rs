@@ -98,8 +98,8 @@ impl TracePaths {
         ScopeContext { op: Some(self.trace.ops.len() - 1), ..outer }
     }
 
-    /// The context of a launch in a Chrome trace, whose call stack ends with its kernel. A scope is one op, from the begin
-    /// of its first launch to the end of its last one.
+    /// The context of a launch in a Chrome trace, whose call stack ends with its kernel. A scope is one op:
+    /// it begins with its first launch and ends with its last one.
     pub(crate) fn within(
         &mut self,
         call_stack: &[String],

@@ -151,7 +151,7 @@ impl TouchedRange {
         self.address.saturating_add(self.span_bytes)
     }
 
-    /// Of each byte.
+    /// The part of each byte.
     fn part(&self, bytes: f64) -> f64 {
         (bytes / (self.span_bytes as f64).max(1.0)).min(1.0)
     }

@@ -79,8 +79,8 @@ fn a_profile_keeps_its_sums_per_path_in_both_forms() {
             })
             .collect();
         let expected = [
-            // A launch without a stack has its scope for a line, if the scope is of the program.
-            "__proton_launch_metadata  aux 2 4064",
+            // A launch without a stack has its innermost scope of the program for a line.
+            "__proton_launch_metadata forward (range) aux 2 4064",
             "forward forward (range) k<int> 4 1501",
             "model.py:3 forward gemm 7 90000",
         ];
