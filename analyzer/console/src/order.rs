@@ -2,7 +2,8 @@
 
 use arrow::array::RecordBatch;
 use datafusion::common::Column;
-use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan, Sort, SortExpr};
 use datafusion::prelude::DataFrame;
 use stallmap::session::Session;
 
@@ -26,7 +27,7 @@ pub async fn ordered(session: &Session, statement: &str, limit: Option<usize>) -
     let frame = session.sql(statement).await.map_err(fail)?;
     let keys = keys(&frame);
     let order = keys.first().map(|key| words(&frame, key)).unwrap_or_default();
-    let frame = if keys.is_empty() { Ok(frame) } else { frame.sort(keys) };
+    let frame = if keys.is_empty() { Ok(frame) } else { sorted(frame, keys) };
     let frame = frame.and_then(|frame| match limit {
         Some(_) => frame.limit(0, limit),
         None => Ok(frame),
@@ -34,6 +35,17 @@ pub async fn ordered(session: &Session, statement: &str, limit: Option<usize>) -
     let frame = frame.map_err(|error| fail(error.into()))?;
     let rows = frame.collect().await.map_err(|error| fail(error.into()))?;
     Ok(OrderedRows { rows, order })
+}
+
+/// The rows by these keys. A sort of the statement gets them in place of its own: a second one above it would look for
+/// columns with the text of an expression.
+fn sorted(frame: DataFrame, keys: Vec<SortExpr>) -> Result<DataFrame> {
+    match frame.into_parts() {
+        (state, LogicalPlan::Sort(sort)) if sort.fetch.is_none() => {
+            Ok(DataFrame::new(state, LogicalPlan::Sort(Sort { expr: keys, ..sort })))
+        }
+        (state, plan) => DataFrame::new(state, plan).sort(keys),
+    }
 }
 
 /// The statement's keys, else its first measure, then every other column. None if the statement sorts by something that

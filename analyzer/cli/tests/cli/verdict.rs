@@ -67,6 +67,16 @@ fn a_screen_is_24_lines_of_80_columns() {
 }
 
 #[test]
+fn why_orders_evidence_by_an_expression() {
+    let arguments = ["why", "pairs/input.stallmap", "2", "--json"];
+    let ran = command(Path::new(TESTDATA)).args(arguments).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let why: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(why["finding"], "exposed_copy");
+    assert_ne!(why["evidence"].as_array().unwrap().len(), 0, "{why}");
+}
+
+#[test]
 fn a_verbose_screen_has_every_kind_of_finding() {
     let run = |arguments: &[&str]| {
         let ran = command(Path::new(TESTDATA)).args(arguments).env("COLUMNS", "80").output().unwrap();
