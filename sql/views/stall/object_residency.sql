@@ -2,7 +2,7 @@
 --
 -- Launches touch their memory one after the other, in the order of the program: tensors where these are known, else the
 -- storage or the allocation. Copies by tensor maps and pointers are taken to touch the whole object if it fits into L2.
--- `l2_walk` has the rule. By addresses, so that memory that is freed and allocated again is found. Where launches touch
+-- `l2_walk` has the rule. Memory is found by its addresses, also after it was freed and allocated again. Where launches touch
 -- parts of an object, these are taken to be independent of each other. Sets and other traffic change this.
 CREATE VIEW object_residency (
   kernel_id,

@@ -104,8 +104,7 @@ WITH object AS (
     ON m.kernel_id = a.kernel_id AND m.is_storage = (a.storage_id IS NOT NULL)
     AND m.object_id = coalesce(a.storage_id, a.allocation_id)
   LEFT JOIN instruction i ON i.function_id = a.function_id AND i.pc = a.pc
-  LEFT JOIN object o
-    ON o.is_storage = (a.storage_id IS NOT NULL) AND o.object_id = coalesce(a.storage_id, a.allocation_id)
+  LEFT JOIN object o ON o.is_storage = (a.storage_id IS NOT NULL) AND o.object_id = coalesce(a.storage_id, a.allocation_id)
   WHERE r.sectors > 0.0 AND a.sectors > 0.0
 ), served AS (
   SELECT
@@ -166,11 +165,10 @@ WITH object AS (
     CASE WHEN NOT is_written THEN bytes * (passes - l2_share) WHEN written_back_bytes IS NULL THEN bytes ELSE 0.0 END
   FROM copied
 ), reached AS (
-  -- Of an object's accesses, stores write back if there are any.
+  -- Stores write back if the object has any, else all of its accesses.
   SELECT
     m.kernel_id, m.function_id, m.pc, m.target, m.storage_id, m.tensor_id, m.allocation_id, m.is_written, m.l1_lines, m.l2_bytes,
-    m.request_cycles, m.turns, m.delay,
-    coalesce(m.displaced_bytes * m.l2_bytes / nullif(m.all_l2_bytes, 0.0), 0.0) AS displaced_bytes,
+    m.request_cycles, m.turns, m.delay, coalesce(m.displaced_bytes * m.l2_bytes / nullif(m.all_l2_bytes, 0.0), 0.0) AS displaced_bytes,
     coalesce(m.read_bytes, 0.0) + (1.0 + m.alone) * coalesce(m.written_back_bytes * CASE
       WHEN m.is_written THEN m.l2_bytes / nullif(m.written_l2_bytes, 0.0)
       WHEN m.written_l2_bytes > 0.0 THEN 0.0 ELSE m.l2_bytes / nullif(m.all_l2_bytes, 0.0) END, 0.0) AS device_bytes
@@ -187,9 +185,8 @@ WITH object AS (
   JOIN memory_rate v ON v.run_id = l.run_id AND v.device_id = l.device_id
 )
 SELECT
-  m.kernel_id, m.function_id, m.pc, m.target, m.storage_id, m.tensor_id, m.allocation_id,
-  m.l1_lines, m.l2_bytes, m.device_bytes + m.displaced_bytes, m.displaced_bytes,
-  m.l1_lines / (v.l1_lines_per_ns * v.busy_count),
+  m.kernel_id, m.function_id, m.pc, m.target, m.storage_id, m.tensor_id, m.allocation_id, m.l1_lines, m.l2_bytes,
+  m.device_bytes + m.displaced_bytes, m.displaced_bytes, m.l1_lines / (v.l1_lines_per_ns * v.busy_count),
   CASE WHEN m.is_written THEN 0.0 ELSE m.l2_bytes / (v.l2_bytes_per_ns * v.l2_part) END,
   m.request_cycles / (v.request_cycles_per_ns * v.l2_part), (m.device_bytes * m.delay + m.displaced_bytes) / v.device_bytes_per_ns,
   m.turns / v.atomic_sectors_per_ns

@@ -24,13 +24,13 @@ pub(crate) fn steps(sequence: &LaunchSequence) -> Option<StepCuts> {
 /// The steps around a short loop.
 fn around(sequence: &LaunchSequence, inner: &StepCuts) -> Option<StepCuts> {
     let loops = ShortLoop::from_steps(sequence, inner)?;
-    let kept = loops.kept(sequence.tokens.len());
+    let remaining = loops.remaining(sequence.tokens.len());
     let launch = |&at: &usize| {
         let key = (*sequence.tokens.get(at)?, loops.is_marked(at, at + 1));
         Some((key, sequence.launches.get(at)?.clone()))
     };
-    let outer = period::steps(&LaunchSequence::from_launches(kept.iter().filter_map(launch).collect()))?;
-    let place = |cut: &usize| kept.get(*cut).copied().unwrap_or(sequence.tokens.len());
+    let outer = period::steps(&LaunchSequence::from_launches(remaining.iter().filter_map(launch).collect()))?;
+    let place = |cut: &usize| remaining.get(*cut).copied().unwrap_or(sequence.tokens.len());
     let cuts: Vec<usize> = outer.cuts.iter().map(place).collect();
     let passed = |cut: usize| loops.begins.partition_point(|begin| *begin < cut);
     let count = |pair: &[usize]| passed(pair[1]) - passed(pair[0]);
@@ -87,7 +87,7 @@ impl ShortLoop {
     }
 
     /// All launches but those of repetitions that follow another at once.
-    fn kept(&self, launches: usize) -> Vec<usize> {
+    fn remaining(&self, launches: usize) -> Vec<usize> {
         let follows = |pair: &[usize]| {
             let [before, at] = *pair else { return None };
             (before + self.length == at && !self.is_marked(at, at + self.length)).then_some(at)
