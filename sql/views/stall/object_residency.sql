@@ -12,7 +12,7 @@ CREATE VIEW object_residency (
   object_id,
   -- The part of the bytes that the launch touches. 0 where it copies an unknown part of an object that does not fit.
   l2_share,
-  -- Bytes of what the launch stores there.
+  -- Bytes of what the launch stores there. Null where it copies an unknown part.
   written_back_bytes,
   -- Bytes of what launches before stored, written back for the lines of this one.
   displaced_bytes
@@ -58,7 +58,7 @@ WITH part AS (
   SELECT kernel_id, storage_id, allocation_id, bytes, traffic[1] * bytes AS held_bytes, traffic[2] AS written_back_bytes, traffic[3] AS displaced_bytes
   FROM walked
   UNION ALL
-  SELECT kernel_id, storage_id, allocation_id, 0.0, 0.0, 0.0, 0.0 FROM place WHERE address IS NOT NULL AND read_bytes + written_bytes = 0.0
+  SELECT kernel_id, storage_id, allocation_id, 0.0, 0.0, NULL, NULL FROM place WHERE address IS NOT NULL AND read_bytes + written_bytes = 0.0
 )
 SELECT
   kernel_id, storage_id IS NOT NULL, coalesce(storage_id, allocation_id), coalesce(sum(held_bytes) / nullif(sum(bytes), 0.0), 0.0),

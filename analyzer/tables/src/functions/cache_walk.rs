@@ -287,9 +287,14 @@ impl CacheWalk {
     /// Ends the launch, which took a time.
     fn end(&mut self, touched: &[TouchedRange], time: LaunchTime) {
         (self.came, self.stored_bytes) = (time.came.end, time.stored.end);
-        for range in touched {
-            let own = self.ranges.range_mut(range.address..range.end());
+        let mut spans: Vec<(u64, u64)> = touched.iter().map(|range| (range.address, range.end())).collect();
+        spans.sort_unstable();
+        // Ranges that lie in each other are passed once.
+        let mut passed = 0;
+        for (begin, end) in spans {
+            let own = self.ranges.range_mut(begin.max(passed)..end.max(passed));
             own.filter(|(_, known)| known.launch == self.launch).for_each(|(_, known)| known.time = time);
+            passed = passed.max(end);
         }
     }
 
