@@ -67,9 +67,12 @@ fn set_aside(rows: &mut [LaunchPhase]) {
     }
     let best = runs.values().copied().max().unwrap_or_default();
     let is_apart = |row: &&mut LaunchPhase| runs.get(&row.run_id.0).is_some_and(|sure| *sure < best);
-    for row in rows.iter_mut().filter(is_apart).filter(|row| row.setup_part.is_none()) {
-        row.program_phase = OpenWord(SequencePhase::Apart.word().into());
+    for row in rows.iter_mut().filter(is_apart) {
         (row.program_step, row.step_begin_ns, row.step_end_ns) = (None, None, None);
+        (row.found_by, row.confidence) = (OpenWord("none".into()), None);
+        if row.setup_part.is_none() {
+            row.program_phase = OpenWord(SequencePhase::Apart.word().into());
+        }
     }
 }
 
