@@ -20,10 +20,10 @@ use std::path::Path;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::capture_failure;
 use stallmap_readers::formats::input::ImportInput;
-use stallmap_readers::trace::model::{LaunchRequests, TraceKernel, TraceModel};
+use stallmap_readers::trace::model::{LaunchRequests, TraceFrame, TraceKernel, TraceModel};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::cell::Blob;
-use stallmap_schema::id::{KernelId, OpId, PystatesHash, RunId};
+use stallmap_schema::id::{FrameId, KernelId, OpId, PystatesHash, RunId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
@@ -60,7 +60,8 @@ struct RecordingWriter<'a> {
     ordinals: Vec<u64>,
     names: NumberedNames,
     folders: ScriptFolders,
-    /// Hashes of frames and stacks, by place.
+    /// Identities of frames and of stacks, by place.
+    frames: Vec<FrameId>,
     stacks: Vec<PystatesHash>,
 }
 
@@ -79,8 +80,9 @@ impl<'a> RecordingWriter<'a> {
         });
         let ordinals = ordinals.collect();
         let folders = ScriptFolders::from_trace(trace);
-        let stacks = names::stack_hashes(trace, &folders);
-        Self { trace, order, ordinals, names: NumberedNames::from_trace(trace), folders, stacks }
+        let frames = names::frame_ids(trace, &folders);
+        let stacks = names::stack_hashes(trace, &frames);
+        Self { trace, order, ordinals, names: NumberedNames::from_trace(trace), folders, frames, stacks }
     }
 
     fn write(&self, writer: &mut CaptureWriter, inputs: &[ImportInput]) -> Result<(), CaptureError> {
@@ -194,10 +196,8 @@ impl<'a> RecordingWriter<'a> {
     }
 
     fn python(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-        let mut frames = BTreeMap::new();
-        for frame in &self.trace.frames {
-            frames.insert(names::frame_id(frame, &self.folders), frame);
-        }
+        let frames: BTreeMap<FrameId, &TraceFrame> =
+            self.frames.iter().copied().zip(&self.trace.frames).collect();
         writer.append_rows(frames.into_iter().map(|(frame_id, frame)| PythonFrame {
             frame_id,
             file: self.folders.shown(&frame.file).to_owned(),
@@ -209,11 +209,12 @@ impl<'a> RecordingWriter<'a> {
         let stacks: BTreeMap<PystatesHash, &Vec<usize>> =
             self.stacks.iter().copied().zip(&self.trace.stacks).collect();
         let state = |(pystates_hash, stack): (PystatesHash, &Vec<usize>)| {
-            let frames: Vec<_> = stack.iter().filter_map(|frame| self.trace.frames.get(*frame)).collect();
-            (0..).zip(frames).map(move |(depth, frame)| PythonState {
+            let frames: Vec<FrameId> =
+                stack.iter().filter_map(|frame| self.frames.get(*frame)).copied().collect();
+            (0..).zip(frames).map(move |(depth, frame_id)| PythonState {
                 pystates_hash,
                 depth,
-                frame_id: names::frame_id(frame, &self.folders),
+                frame_id,
                 run_id: run_id(0),
             })
         };

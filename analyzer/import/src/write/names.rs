@@ -160,14 +160,16 @@ fn occurrences(trace: &TraceModel) -> Vec<u32> {
     found
 }
 
-/// The identity of a frame. Its source has one line, which stands for both.
-pub(super) fn frame_id(frame: &TraceFrame, folders: &ScriptFolders) -> FrameId {
-    hash::frame_id(folders.shown(&frame.file), &frame.function, frame.line, frame.line)
+/// The identities of frames, by place. The source of a frame has one line, which stands for both.
+pub(super) fn frame_ids(trace: &TraceModel, folders: &ScriptFolders) -> Vec<FrameId> {
+    let id = |frame: &TraceFrame| {
+        hash::frame_id(folders.shown(&frame.file), &frame.function, frame.line, frame.line)
+    };
+    trace.frames.iter().map(id).collect()
 }
 
 /// The identities of stacks, by place.
-pub(super) fn stack_hashes(trace: &TraceModel, folders: &ScriptFolders) -> Vec<PystatesHash> {
-    let frames: Vec<FrameId> = trace.frames.iter().map(|frame| frame_id(frame, folders)).collect();
+pub(super) fn stack_hashes(trace: &TraceModel, frames: &[FrameId]) -> Vec<PystatesHash> {
     let stack = |stack: &Vec<usize>| {
         let frames: Vec<FrameId> = stack.iter().filter_map(|frame| frames.get(*frame)).copied().collect();
         hash::pystates_hash(&frames)

@@ -96,7 +96,9 @@ impl KinetoReader {
     /// Gives the kernels of a trace of Proton their scopes and Python stacks, where nothing else has some.
     fn join_call_stacks(&mut self) {
         let call_stacks = std::mem::take(&mut self.call_stacks);
-        if call_stacks.is_empty() || !self.trace.ops.is_empty() || !self.trace.stacks.is_empty() {
+        if !self.trace.ops.is_empty() || !self.trace.stacks.is_empty() {
+            let reason = "call stacks of kernels, next to ops or Python stacks";
+            self.trace.losses.add_many(LossKind::Source, reason, call_stacks.len() as u64, None);
             return;
         }
         let mut paths = TracePaths::for_trace(std::mem::take(&mut self.trace));

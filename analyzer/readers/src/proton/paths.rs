@@ -18,7 +18,7 @@ const MAX_LAUNCHES: u64 = 2_000_000;
 const TIME: &str = "gpu__time_duration.sum";
 
 /// A place in the tree: the innermost scope, and the Python stack.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ScopeContext {
     pub(crate) op: Option<usize>,
     pub(crate) stack: Option<usize>,
@@ -30,8 +30,8 @@ pub(crate) struct TracePaths {
     pub(crate) trace: TraceModel,
     frames: HashMap<TraceFrame, usize>,
     stacks: HashMap<Vec<usize>, usize>,
-    /// Places below call stacks, by their names.
-    known: HashMap<Vec<String>, ScopeContext>,
+    /// Places below others in call stacks, by their names.
+    known: HashMap<(ScopeContext, String), ScopeContext>,
     launches: u64,
 }
 
@@ -109,20 +109,19 @@ impl TracePaths {
         let names = call_stack.strip_prefix(&["ROOT".to_owned()]).unwrap_or(call_stack);
         let names = names.strip_suffix(&[kernel.to_owned()]).unwrap_or(names);
         let mut context = ScopeContext::default();
-        for (depth, name) in names.iter().enumerate() {
-            let path = names.get(..=depth).unwrap_or_default();
-            let known = self.known.get(path).copied();
-            let entered = known.unwrap_or_else(|| self.enter(name, context));
+        for name in names {
+            let place = (context, name.clone());
+            let known = self.known.get(&place).copied();
+            context = known.unwrap_or_else(|| self.enter(name, context));
             if known.is_none() {
-                self.known.insert(path.to_vec(), entered);
+                self.known.insert(place, context);
             }
-            let op = entered.op.and_then(|op| self.trace.ops.get_mut(op));
+            let op = context.op.and_then(|op| self.trace.ops.get_mut(op));
             if let Some((op, (begin, end))) = op.zip(time_ns) {
                 let is_first = (op.call.begin_ns, op.call.end_ns) == (0, 0);
                 op.call.begin_ns = if is_first { begin } else { op.call.begin_ns.min(begin) };
                 op.call.end_ns = op.call.end_ns.max(end);
             }
-            context = entered;
         }
         context
     }
