@@ -3,7 +3,7 @@
 //! Some tools write complete paths, and none writes the folders of imports. A script's folder is that of the frame
 //! `<module>` that called all others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_readers::trace::model::TraceModel;
 
@@ -12,31 +12,47 @@ const LIBRARIES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
 const PYTHON: [&str; 2] = ["/lib/python", "/lib64/python"];
 
 /// Folders of the programs of a trace.
-pub(super) struct ScriptFolders(BTreeSet<String>);
+pub(super) struct ScriptFolders {
+    folders: BTreeSet<String>,
+    /// Files of several programs that differ in their folders only.
+    alike: BTreeSet<String>,
+}
 
 impl ScriptFolders {
     /// From the scripts, or the folder of all files without one.
     pub(super) fn from_trace(trace: &TraceModel) -> Self {
+        let mut found = Self { folders: Self::folders(trace), alike: BTreeSet::new() };
+        let files: BTreeSet<&str> = trace.frames.iter().map(|frame| frame.file.as_str()).collect();
+        let mut known = BTreeMap::new();
+        for file in files.into_iter().filter(|file| in_library(file).is_none()) {
+            if let Some(other) = known.insert(found.shown(file), file) {
+                found.alike.extend([other.to_owned(), file.to_owned()]);
+            }
+        }
+        found
+    }
+
+    fn folders(trace: &TraceModel) -> BTreeSet<String> {
         let own = |file: &str| file.starts_with('/') && in_library(file).is_none();
         let outermost = trace.stacks.iter().filter_map(|stack| trace.frames.get(*stack.last()?));
         let scripts = outermost.filter(|frame| frame.function == "<module>" && own(&frame.file));
         let scripts: BTreeSet<String> = scripts.filter_map(|frame| folder(&frame.file)).collect();
         if !scripts.is_empty() {
-            return Self(scripts);
+            return scripts;
         }
         let folders =
             trace.frames.iter().filter(|frame| own(&frame.file)).filter_map(|frame| folder(&frame.file));
-        Self(folders.reduce(|a, b| common(&a, &b)).filter(|folder| !folder.is_empty()).into_iter().collect())
+        folders.reduce(|a, b| common(&a, &b)).filter(|folder| !folder.is_empty()).into_iter().collect()
     }
 
-    /// The file without the folders in front of it. One of elsewhere stays.
+    /// The file without the folders in front of it. One of elsewhere stays, and so do those that would be alike.
     pub(super) fn shown<'a>(&self, file: &'a str) -> &'a str {
-        if !file.starts_with('/') {
+        if !file.starts_with('/') || self.alike.contains(file) {
             return file;
         }
         in_library(file).unwrap_or_else(|| {
             let mut ends = file.rmatch_indices('/').map(|(at, _)| file.split_at(at));
-            let inside = ends.find(|(folder, _)| self.0.contains(*folder));
+            let inside = ends.find(|(folder, _)| self.folders.contains(*folder));
             inside.map_or(file, |(_, rest)| rest.trim_start_matches('/'))
         })
     }
@@ -98,6 +114,16 @@ mod tests {
         ] {
             assert_eq!(shown(&frames, file), found);
         }
+    }
+
+    #[test]
+    fn scripts_of_one_name_keep_their_folders() {
+        let frame = |file: &str| TraceFrame { file: file.into(), function: "<module>".into(), line: 1 };
+        let frames = vec![frame("/a/train.py"), frame("/b/train.py"), frame("/b/net.py")];
+        let trace = TraceModel { frames, stacks: vec![vec![0], vec![2, 1]], ..TraceModel::default() };
+        let folders = ScriptFolders::from_trace(&trace);
+        let shown = trace.frames.iter().map(|frame| folders.shown(&frame.file));
+        assert_eq!(shown.collect::<Vec<_>>(), ["/a/train.py", "/b/train.py", "net.py"]);
     }
 
     #[test]
