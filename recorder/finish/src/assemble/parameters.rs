@@ -23,7 +23,7 @@ pub(super) fn write(
     let parameters = launches::parameters(run, losses);
     let memory = DeviceMemory::from_run(run);
     append(writer, parameters.iter().flat_map(|parameter| tensor_maps(parameter, &memory)))?;
-    let made = MadeTextures::new(std::mem::take(&mut run.rows.textures));
+    let made = MadeTextures::from_events(std::mem::take(&mut run.rows.textures));
     let ordinals = run.rows.launches.iter().map(|launch| (launch.kernel_id, launch.ordinal)).collect();
     append(writer, parameters.iter().flat_map(|parameter| made.of_launch(parameter, &ordinals)))?;
     append(writer, parameters)
@@ -32,14 +32,15 @@ pub(super) fn write(
 /// Bytes of a handle, on which it lies too.
 const HANDLE_BYTES: usize = 8;
 
-/// The textures and surfaces that a run made, by handle, in the order of their making.
-struct MadeTextures(BTreeMap<u64, Vec<TextureEvent>>);
+/// The textures and surfaces that a run made, by handle and kind, in the order of their making.
+struct MadeTextures(BTreeMap<(u64, bool), Vec<TextureEvent>>);
 
 impl MadeTextures {
-    fn new(events: Vec<TextureEvent>) -> Self {
-        let mut made = BTreeMap::<u64, Vec<TextureEvent>>::new();
+    fn from_events(mut events: Vec<TextureEvent>) -> Self {
+        events.sort_by_key(|event| event.ordinal);
+        let mut made = BTreeMap::<(u64, bool), Vec<TextureEvent>>::new();
         for event in events {
-            made.entry(event.handle).or_default().push(event);
+            made.entry((event.handle, event.is_surface)).or_default().push(event);
         }
         Self(made)
     }
@@ -57,10 +58,10 @@ impl MadeTextures {
             parameter.bytes.0.as_chunks::<HANDLE_BYTES>().0.iter().map(|word| u64::from_le_bytes(*word));
         let mut found = Vec::new();
         for (parameter_offset, handle) in (0..).step_by(HANDLE_BYTES).zip(words) {
-            let made = self.0.get(&handle).map(Vec::as_slice).unwrap_or_default();
             for is_surface in [false, true] {
-                let before = |one: &&TextureEvent| one.is_surface == is_surface && one.ordinal <= ordinal;
-                let last = made.iter().rfind(before);
+                let made = self.0.get(&(handle, is_surface)).map(Vec::as_slice).unwrap_or_default();
+                let before = made.partition_point(|one| one.ordinal <= ordinal);
+                let last = made.get(..before).and_then(<[TextureEvent]>::last);
                 found.extend(last.map(|one| texture(parameter.kernel_id, parameter_offset, one)));
             }
         }
@@ -136,7 +137,7 @@ mod tests {
             ..TextureEvent::default()
         };
         let events = [made(2, false, 0, 0x1000), made(2, true, 0, 0x2000), made(2, false, 5, 0x3000)];
-        let made = MadeTextures::new(events.to_vec());
+        let made = MadeTextures::from_events(events.to_vec());
         let ordinals = BTreeMap::from([(KernelId(1), 4), (KernelId(2), 5)]);
         let found = |kernel_id: u64, words: [u64; 2]| {
             let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
