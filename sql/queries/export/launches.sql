@@ -30,7 +30,8 @@ LEFT JOIN timed t ON t.kernel_id = l.kernel_id AND t.place = 1
 JOIN run r ON r.run_id = coalesce(t.run_id, l.run_id)
 JOIN run p ON p.run_id = r.reference_run_id
 LEFT JOIN launch_run c ON c.run_id = coalesce(t.run_id, l.run_id) AND c.kernel_id = l.kernel_id
-LEFT JOIN launch_run e ON e.run_id = l.run_id AND e.kernel_id = l.kernel_id
+LEFT JOIN (SELECT run_id, kernel_id, min(thread_id) AS thread_id FROM launch_run GROUP BY run_id, kernel_id) e
+  ON e.run_id = l.run_id AND e.kernel_id = l.kernel_id
 LEFT JOIN function f ON f.function_id = l.function_id
 LEFT JOIN kernel_name n ON n.function_id = l.function_id
 LEFT JOIN launch_context x ON x.kernel_id = l.kernel_id

@@ -39,7 +39,7 @@ impl KernelSpans {
                 without += 1;
                 continue;
             };
-            *free = span.begin_ns + span.duration_ns;
+            *free = span.begin_ns.saturating_add(span.duration_ns);
             estimated += u64::from(span.source.is_some());
             found.spans.insert(launch.kernel_id, span);
         }

@@ -43,7 +43,8 @@ impl RelativeClock {
 fn works(timeline: &CaptureTimeline) -> impl Iterator<Item = (u64, i64, u32, u64, u64)> {
     let launches = timeline.launches.iter().filter_map(|launch| {
         let begin = unsigned(launch.gpu_begin_ns?);
-        Some((launch.op_id?, launch.device_id, launch.stream_id?, begin, begin + launch.duration()?))
+        let end = begin.saturating_add(launch.duration()?);
+        Some((launch.op_id?, launch.device_id, launch.stream_id?, begin, end))
     });
     let copies = timeline.copies.iter().filter_map(|copy| {
         let (begin, end) = (unsigned(copy.begin_ns), unsigned(copy.end_ns?));

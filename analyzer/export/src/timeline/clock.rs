@@ -103,16 +103,17 @@ impl ClockMoments {
             (Some(&(own, other)), None) | (None, Some(&(own, other))) => {
                 other.saturating_add(ns.saturating_sub(own))
             }
-            (Some(&(first, other)), Some(&(last, end))) => between(ns - first, last - first, other, end),
+            (Some(&(first, other)), Some(&(last, end))) => between(ns, (first, last), (other, end)),
             (None, None) => ns,
         }
     }
 }
 
-/// The time after `begin` that is the same part of the span to `end` as `passed` is of `all`.
-fn between(passed: i64, all: i64, begin: i64, end: i64) -> i64 {
-    let part = i128::from(passed) * i128::from(end - begin) / i128::from(all.max(1));
-    begin.saturating_add(i64::try_from(part).unwrap_or(0))
+/// The time that is the same part of a span on the other clock as `ns` is of a span of its own.
+fn between(ns: i64, own: (i64, i64), other: (i64, i64)) -> i64 {
+    let [ns, first, last, begin, end] = [ns, own.0, own.1, other.0, other.1].map(i128::from);
+    let moment = begin + (ns - first) * (end - begin) / (last - first).max(1);
+    i64::try_from(moment).unwrap_or(other.0)
 }
 
 #[cfg(test)]
