@@ -173,7 +173,7 @@ impl SqlShell {
     async fn stopped(&self) -> CommandFailure {
         tokio::select! {
             () = interrupted(&self.pager), if self.is_interactive => CommandFailure::message(QUERY, "cancelled"),
-            () = sleep(self.longest.unwrap_or_default()), if self.longest.is_some() => {
+            () = passed(&self.pager, self.longest.unwrap_or_default()), if self.longest.is_some() => {
                 CommandFailure::over_time("statement", self.longest.unwrap_or_default())
             }
             else => std::future::pending().await,
@@ -183,7 +183,7 @@ impl SqlShell {
     /// Destination of rows in interactive mode.
     fn paged_target(&self) -> RowTarget {
         match &self.target {
-            RowTarget::Stdout if self.pager.is_on => {
+            RowTarget::Stdout if self.is_interactive && self.pager.is_on => {
                 let mut pager = self.pager.clone();
                 pager.is_sideways = self.style.shape == TableShape::Columns;
                 RowTarget::Pager(pager)
@@ -203,6 +203,14 @@ async fn interrupted(pager: &Pager) {
         if !pager.has_terminal() {
             return;
         }
+    }
+}
+
+/// Returns when a statement's time has passed. Rows in a pager wait for their reader.
+async fn passed(pager: &Pager, longest: Duration) {
+    sleep(longest).await;
+    if pager.has_terminal() {
+        std::future::pending::<()>().await;
     }
 }
 
