@@ -35,7 +35,11 @@ pub async fn note(session: &Session, sql: &str) {
 pub async fn note_capture(session: &Session, sql: &str) {
     let [first, second, ..] = session.captures() else { return };
     let Ok(plan) = session.plan(sql).await else { return };
-    if let Some(table) = unnamed_table(&plan) {
+    let (tables, views) = (session.tables(), session.library().unwrap_or_default());
+    let is_captured = |name: &str| {
+        tables.iter().any(|table| table.name == name) || views.iter().any(|view| view.name == name)
+    };
+    if let Some(table) = unnamed_table(&plan, is_captured) {
         let (first, second) = (&first.name, &second.name);
         output::note(format_args!(
             "note: `{table}` is that of `{first}`, the first capture: write {second}.{table}, or every.{table} for all"
@@ -43,12 +47,14 @@ pub async fn note_capture(session: &Session, sql: &str) {
     }
 }
 
-/// The first table of a statement that is of no named capture.
-fn unnamed_table(plan: &LogicalPlan) -> Option<String> {
+/// The first table of a capture that a statement reads without the capture's name. Functions, and tables that the reader
+/// created, belong to no capture.
+fn unnamed_table(plan: &LogicalPlan, is_captured: impl Fn(&str) -> bool) -> Option<String> {
     let mut found = None;
     let visited = plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && scan.table_name.schema().is_none()
+            && is_captured(scan.table_name.table())
         {
             found.get_or_insert_with(|| scan.table_name.table().to_owned());
         }

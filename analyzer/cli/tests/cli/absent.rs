@@ -141,6 +141,8 @@ fn rows_that_are_easily_misread_have_a_note() {
     assert!(view.contains("note: `kernel_cost` is that of `a`"), "{view}");
     let named = two("SELECT count(*) AS n FROM a.launch JOIN b.launch USING (kernel_id)");
     assert!(!named.contains("note:"), "{named}");
+    let series = two("SELECT * FROM generate_series(1, 2)");
+    assert!(!series.contains("note:"), "{series}");
     let called = ask("SELECT short_kernel, samples FROM pc_sample JOIN kernel_name USING (function_id)");
     assert!(called.contains("may be a function that a kernel calls"), "{called}");
     let kernel = "SELECT l.kernel_id, n.short_kernel FROM pc_sample s JOIN launch l ON l.kernel_id = s.kernel_id \
