@@ -16,12 +16,13 @@ CREATE VIEW gap_host (
 WITH late AS (
   SELECT
     run_id, device_id, begin_ns, begin_ns + duration_ns AS end_ns, duration_ns,
-    CAST(floor(log2(CAST(duration_ns AS DOUBLE))) AS BIGINT) AS level
+    -- Damaged times lie centuries apart. Twice the length is still a number.
+    CAST(least(floor(log2(CAST(duration_ns AS DOUBLE))), 60.0) AS BIGINT) AS level
   FROM gpu_gap
   WHERE cause IN ('late launch', 'late copy') AND duration_ns >= 100000
 ), span AS (
   SELECT
-    run_id, name, begin_ns, end_ns, CAST(floor(log2(CAST(end_ns - begin_ns AS DOUBLE))) AS BIGINT) AS level
+    run_id, name, begin_ns, end_ns, CAST(least(floor(log2(CAST(end_ns - begin_ns AS DOUBLE))), 60.0) AS BIGINT) AS level
   FROM host_span
   WHERE kind <> 'wait' AND NOT is_derived AND end_ns - begin_ns >= 50000
 ), placed AS (

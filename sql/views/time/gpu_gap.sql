@@ -11,7 +11,7 @@ CREATE VIEW gpu_gap (
   duration_ns,
   -- The cause.
   cause,
-  -- The work that ends it, as in `gpu_activity`.
+  -- The next work of the process, as in `gpu_activity`. It ends the gap unless another process's does.
   next_activity_id,
   -- The launch that ends it. Null if a copy, a fill or another kernel does.
   next_kernel_id,
@@ -30,6 +30,16 @@ CREATE VIEW gpu_gap (
 ) AS
 WITH gap AS (
   SELECT run_id, device_id, begin_ns, end_ns, duration_ns FROM gpu_segment WHERE kernel_count + copy_count = 0
+), ended AS (
+  -- Work of another process can end a gap. The own work that comes next waited, too.
+  SELECT * EXCEPT (work_ns), min(work_ns) OVER (PARTITION BY run_id, device_id ORDER BY end_ns DESC) AS next_ns
+  FROM (
+    SELECT *, CAST(NULL AS BIGINT) AS work_ns FROM gap
+    UNION ALL
+    SELECT run_id, device_id, CAST(NULL AS BIGINT), begin_ns AS end_ns, CAST(NULL AS BIGINT), begin_ns AS work_ns
+    FROM gpu_activity
+    WHERE kind <> 'synchronization' AND end_ns > begin_ns
+  )
 ), next AS (
   SELECT
     g.run_id, g.device_id, g.begin_ns, g.end_ns, g.duration_ns,
@@ -39,8 +49,9 @@ WITH gap AS (
     first_value(a.kind ORDER BY a.activity_id) AS kind,
     first_value(a.copy_kind ORDER BY a.activity_id) AS copy_kind,
     first_value(a.size_bytes ORDER BY a.activity_id) AS size_bytes
-  FROM gap g
-  JOIN gpu_activity a ON a.run_id = g.run_id AND a.device_id = g.device_id AND a.begin_ns = g.end_ns
+  FROM ended g
+  JOIN gpu_activity a ON a.run_id = g.run_id AND a.device_id = g.device_id AND a.begin_ns = g.next_ns
+  WHERE g.begin_ns IS NOT NULL
   GROUP BY g.run_id, g.device_id, g.begin_ns, g.end_ns, g.duration_ns
 ), read AS (
   SELECT DISTINCT g.run_id, g.device_id, g.begin_ns

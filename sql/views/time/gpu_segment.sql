@@ -20,19 +20,22 @@ CREATE VIEW gpu_segment (
 ) AS
 WITH named AS (
   SELECT function_id, collective_kind(name) AS collective FROM function
+), busy AS (
+  SELECT run_id, device_id, activity_id, kernel_id, kernel_name, begin_ns, end_ns, kind
+  FROM gpu_activity
+  WHERE kind <> 'synchronization' AND device_id IS NOT NULL AND end_ns > begin_ns
 ), own AS (
   SELECT
     a.run_id, a.device_id, a.activity_id, a.begin_ns, a.end_ns, a.kind,
     c.kernel_id IS NOT NULL OR coalesce(n.collective, collective_kind(a.kernel_name)) IS NOT NULL AS is_collective
-  FROM gpu_activity a
+  FROM busy a
   LEFT JOIN launch l ON l.kernel_id = a.kernel_id
   LEFT JOIN named n ON n.function_id = l.function_id
   LEFT JOIN launch_collective c ON c.kernel_id = a.kernel_id
-  WHERE a.kind <> 'synchronization' AND a.device_id IS NOT NULL AND a.end_ns > a.begin_ns
 ), span AS (
   SELECT
     s.*, r.host, r.rank, d.uuid
-  FROM (SELECT run_id, device_id, min(begin_ns) AS begin_ns, max(end_ns) AS end_ns FROM own GROUP BY run_id, device_id) s
+  FROM (SELECT run_id, device_id, min(begin_ns) AS begin_ns, max(end_ns) AS end_ns FROM busy GROUP BY run_id, device_id) s
   JOIN run r ON r.run_id = s.run_id
   LEFT JOIN device d ON d.run_id = s.run_id AND d.device_id = s.device_id
 ), shared AS (
