@@ -23,7 +23,8 @@ CREATE VIEW launch_context (
   -- Its innermost line in the user's code. Without a stack that of the native stack, else the innermost range around the
   -- launch as `name (range)` that says more than that a step or a compiled graph ran.
   line,
-  -- In backward, the line whose gradient this is. Without a stack and a range the range around the forward op.
+  -- In backward, the line whose gradient this is. Without a stack and a range the range around the forward op. Null where
+  -- autograd calls `line`, as in `python_line`.
   forward_line,
   -- The rank of its process. Null outside distributed programs.
   rank,
@@ -64,7 +65,8 @@ WITH RECURSIVE unnamed AS (
     l.kernel_id, l.run_id, l.ordinal, l.device_id, l.function_id, f.demangled_name, l.op_id, o.name, o.phase, o.step,
     coalesce(o.module_path, g.module_path) AS module_path, l.pystates_hash,
     coalesce(p.line, CASE WHEN n.has_number THEN n.line END, u.line, n.line) AS line,
-    coalesce(q.line, CASE WHEN p.line IS NULL AND u.line IS NULL THEN v.line END) AS forward_line,
+    CASE WHEN NOT coalesce(p.is_in_backward, false)
+      THEN coalesce(q.line, CASE WHEN p.line IS NULL AND u.line IS NULL THEN v.line END) END AS forward_line,
     r.rank, l.graph_id, l.graph_launch, l.graph_node
   FROM launch l
   LEFT JOIN run r ON r.run_id = l.run_id

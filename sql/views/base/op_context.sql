@@ -11,7 +11,7 @@ CREATE VIEW op_context (
   module_path,
   -- The innermost line around it in the user's code.
   line,
-  -- In backward, the line whose gradient this is.
+  -- In backward, the line whose gradient this is. Null where autograd calls `line`, as in `python_line`.
   forward_line,
   -- The line to look at: forward_line with (grad) appended if there is one, else line.
   source_line
@@ -22,4 +22,4 @@ SELECT
 FROM op o
 LEFT JOIN op g ON g.op_id = o.forward_op_id
 LEFT JOIN python_line p ON p.pystates_hash = o.pystates_hash
-LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash
+LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash AND NOT coalesce(p.is_in_backward, false)

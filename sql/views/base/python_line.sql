@@ -14,7 +14,10 @@ CREATE VIEW python_line (
   -- Owner of the line: user, module (a module of an installed package), library.
   owner,
   -- True if a module's call is around the line, and none is inside of it: the line drives no model.
-  is_in_module
+  is_in_module,
+  -- True if autograd calls the line: in the backward of the user's own function, in a hook, or in a forward that a checkpoint
+  -- computes again.
+  is_in_backward
 ) AS
 WITH origin AS (
   -- Once for a frame, and not once for each stack that it is in: texts may be long.
@@ -23,13 +26,17 @@ WITH origin AS (
     bool_or(regexp_like(original_file, '(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/[a-z2-7]{2}/c[a-z2-7]{51}[.](py|cpp)$|^<')) AS is_foreign,
     bool_or(original_file LIKE '%/torch/nn/modules/module.py') AS is_call,
     bool_or(
+      original_file LIKE '%/torch/autograd/__init__.py' AND function IN ('backward', 'grad')
+        OR original_file LIKE '%/torch/autograd/graph.py' AND function = '_engine_run_backward'
+    ) AS is_engine,
+    bool_or(
       regexp_like(function, '(^|[.])forward$') AND NOT regexp_like(original_file, '-packages/(torch|functorch)/|^<')
     ) AS is_forward
   FROM python_frame
   GROUP BY frame_id
 ), placed AS (
   SELECT
-    s.pystates_hash, s.depth, o.is_call, o.is_foreign AND o.is_forward AS is_forward,
+    s.pystates_hash, s.depth, o.is_call, o.is_engine, o.is_foreign AND o.is_forward AS is_forward,
     min(CASE WHEN NOT o.is_foreign THEN s.depth END) OVER (PARTITION BY s.pystates_hash) AS user_depth
   FROM python_state s
   JOIN origin o ON o.frame_id = s.frame_id
@@ -38,19 +45,20 @@ WITH origin AS (
     pystates_hash, min(depth) AS depth, min(user_depth) AS user_depth,
     min(CASE WHEN is_forward AND (user_depth IS NULL OR depth < user_depth) THEN depth END) AS forward_depth,
     max(CASE WHEN is_call AND (user_depth IS NULL OR depth < user_depth) THEN depth END) AS call_depth,
-    min(CASE WHEN is_call THEN depth END) AS inner_depth
+    min(CASE WHEN is_call THEN depth END) AS inner_depth,
+    min(CASE WHEN is_engine THEN depth END) AS engine_depth
   FROM placed
   GROUP BY pystates_hash
 ), place AS (
   SELECT
     pystates_hash,
     CASE WHEN forward_depth < call_depth THEN forward_depth ELSE coalesce(user_depth, depth) END AS depth,
-    inner_depth,
+    inner_depth, engine_depth,
     CASE WHEN forward_depth < call_depth THEN 'module' WHEN user_depth IS NOT NULL THEN 'user' ELSE 'library' END AS owner
   FROM found
 )
 SELECT p.pystates_hash, f.file || ':' || CAST(f.line AS VARCHAR) || ' ' || f.function, f.frame_id, p.owner,
-  coalesce(p.inner_depth > p.depth, false)
+  coalesce(p.inner_depth > p.depth, false), coalesce(p.engine_depth > p.depth, false) AND p.owner <> 'library'
 FROM place p
 JOIN python_state s ON s.pystates_hash = p.pystates_hash AND s.depth = p.depth
 JOIN python_frame f ON f.frame_id = s.frame_id

@@ -68,6 +68,6 @@ LEFT JOIN native_line n ON n.native_stack = b.native_stack
 LEFT JOIN op o ON o.op_id = l.op_id
 LEFT JOIN op g ON g.op_id = o.forward_op_id
 LEFT JOIN python_stack s ON s.pystates_hash = l.pystates_hash
-LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
+LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash AND l.forward_line IS NOT NULL
 LEFT JOIN op_path p ON p.launch_op_id = l.op_id
 LEFT JOIN cost c ON c.kernel_id = l.kernel_id

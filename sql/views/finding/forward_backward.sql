@@ -1,5 +1,7 @@
 -- One forward op at one line, and the cost of its gradient (DeepContext's forward/backward analysis).
 --
+-- Not counted: launches of code that autograd calls, as in `python_line`.
+--
 -- Threshold: more than 2 is suspicious. The gradient of a matrix product consists of two products, so its ratio is near
 -- 2.
 CREATE VIEW forward_backward (
@@ -34,8 +36,9 @@ WITH cost AS (
   JOIN op o ON o.op_id = l.op_id
   LEFT JOIN op g ON g.op_id = o.forward_op_id
   LEFT JOIN python_line p ON p.pystates_hash = coalesce(g.pystates_hash, CASE WHEN g.op_id IS NULL THEN o.pystates_hash END)
+  LEFT JOIN python_line b ON b.pystates_hash = o.pystates_hash
   JOIN cost c ON c.kernel_id = l.kernel_id
-  WHERE o.forward_op_id IS NOT NULL OR o.phase = 'forward'
+  WHERE (o.forward_op_id IS NOT NULL OR o.phase = 'forward') AND NOT coalesce(b.is_in_backward, false)
   GROUP BY coalesce(g.name, o.name), p.line, o.forward_op_id IS NOT NULL
 ), paired AS (
   SELECT

@@ -6,7 +6,7 @@ use crate::answer;
 use crate::craft::{craft, crafted};
 
 /// Frames by number, from 1: file and function. Packages are installed, the rest is the user's.
-const FRAMES: [(&str, &str); 8] = [
+const FRAMES: [(&str, &str); 11] = [
     ("/home/user/train.py", "main"),
     ("/v/site-packages/trainer/trainer.py", "Trainer.train"),
     ("/v/site-packages/torch/nn/modules/module.py", "Module._call_impl"),
@@ -15,10 +15,13 @@ const FRAMES: [(&str, &str); 8] = [
     ("/v/site-packages/helpers/shape.py", "rearrange"),
     ("/home/user/model.py", "Net.forward"),
     ("/v/site-packages/helpers/attention.py", "Attention.forward"),
+    ("/v/site-packages/torch/autograd/__init__.py", "backward"),
+    ("/v/site-packages/torch/autograd/function.py", "BackwardCFunction.apply"),
+    ("/home/user/scan.py", "Scan.backward"),
 ];
 
 /// Stacks, innermost first, with the file and the owner of the line.
-const STACKS: [(&[usize], &str); 7] = [
+const STACKS: [(&[usize], &str); 11] = [
     (&[5, 3, 4, 3, 2, 1], "models/bert.py | module"),
     (&[5, 3, 7, 3, 1], "user/model.py | user"),
     (&[6, 7, 3, 1], "user/model.py | user"),
@@ -26,6 +29,11 @@ const STACKS: [(&[usize], &str); 7] = [
     (&[6, 4, 3, 7, 3, 1], "models/bert.py | module"),
     (&[5, 3, 4, 3, 2], "models/bert.py | module"),
     (&[6, 2], "helpers/shape.py | library"),
+    // Autograd runs in the user's call of it, and calls the user's function, and modules again behind a checkpoint.
+    (&[9, 1], "user/train.py | user"),
+    (&[6, 11, 10, 9, 1], "user/scan.py | user in backward"),
+    (&[5, 3, 4, 3, 9, 1], "models/bert.py | module in backward"),
+    (&[9, 11, 10, 9, 1], "user/scan.py | user"),
 ];
 
 #[tokio::test]
@@ -45,7 +53,8 @@ async fn the_line_is_that_of_the_innermost_module_that_the_user_calls() {
     let states = states.join(", ");
     let states = format!("SELECT * FROM (VALUES {states}) AS v (pystates_hash, depth, frame_id, run_id)");
     let changes = [("python_frame", frames.as_str()), ("python_state", states.as_str())];
-    let lines = "SELECT regexp_replace(line, '^.*/([^/]*/[^/:]*):.*$', '\\1'), owner FROM python_line ORDER BY pystates_hash";
+    let lines = "SELECT regexp_replace(line, '^.*/([^/]*/[^/:]*):.*$', '\\1'), \
+        owner || CASE WHEN is_in_backward THEN ' in backward' ELSE '' END FROM python_line ORDER BY pystates_hash";
     let expected: Vec<&str> = STACKS.iter().map(|(_, line)| *line).collect();
     assert_eq!(crafted("inference_views", &changes, lines).await, expected);
 }
