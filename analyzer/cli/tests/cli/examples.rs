@@ -107,7 +107,9 @@ fn furnish(place: &CommandFolder, example: &str) {
     for (at, name) in words.iter().enumerate() {
         let is_made = at > 0 && words[at - 1] == "-o" || makes && at == 3;
         if name.ends_with(".stallmap") && !is_made {
-            drop(fs::copy(bundled("inference_views"), place.path(&name.replace('*', "train"))));
+            // Operators have measured kernels only.
+            let source = if words.contains(&"operator-profiler") { "time_truth" } else { "inference_views" };
+            drop(fs::copy(bundled(source), place.path(&name.replace('*', "train"))));
         }
     }
     if example.contains(" train/ ") && !example.contains("unpack") {

@@ -222,7 +222,7 @@ fn a_long_answer_is_streamed_whole() {
     let place = CommandFolder::new();
     let server = PostgresServer::new(&place, &["tiny.stallmap", "--memory", "32M"]);
     let mut client = server.client();
-    // 200 MB of rows pass a server that may hold 64 MB.
+    // 200 MB of rows pass a server that may hold 32 MB.
     let count = client.count("SELECT value, repeat('x', 1000) FROM generate_series(1, 200000)").unwrap();
     assert_eq!(count, 200_000);
     let too_large = "SELECT count(*) FROM (SELECT DISTINCT repeat(CAST(value AS VARCHAR), 40) AS x, \
