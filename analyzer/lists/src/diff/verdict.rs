@@ -370,7 +370,7 @@ mod tests {
         let steps = fact("steps", "10", "20");
         assert_eq!(
             say(2600.0, share(1.0, 0.6), std::slice::from_ref(&steps)),
-            "b is a larger job than a (20 steps instead of 10): +160.0 % time, 1 → 2.6 µs. By parts: +100.0 % by more \
+            "b is a larger job than a (20 steps instead of 10): +160.0 % time, 1 → 2.60 µs. By parts: +100.0 % by more \
              calls, +60.0 % by slower work."
         );
         let both = [steps, fact("ranks", "8", "1")];
