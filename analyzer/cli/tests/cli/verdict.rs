@@ -41,6 +41,7 @@ fn a_screen_is_24_lines_of_80_columns() {
         }
         // A time without a source was measured.
         let is_measured = [
+            "compiled_step",
             "time_truth",
             "decode_step",
             "ring_truth",
