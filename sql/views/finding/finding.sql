@@ -123,7 +123,7 @@ WITH found AS (
     coalesce(l.part, k.part, a.part) / t.steps AS step_part,
     -- A finding of several kernels names the costliest.
     CASE WHEN f.kernel IS NOT NULL
-      THEN greatest(coalesce(i.time_ns, k.time_ns) / t.steps, coalesce(f.time_ns * coalesce(l.part, k.part, a.part), 0.0) / t.steps)
+      THEN greatest(coalesce(i.time_ns, k.time_ns), f.time_ns * coalesce(l.part, k.part, a.part)) / t.steps
       ELSE greatest(coalesce(a.time_ns / t.steps, 0.0), coalesce(s.ns / t.own_steps, 0.0)) END AS whole_ns,
     coalesce(l.is_steady, k.is_steady, 1) = 1 AND NOT (f.finding = 'slow_first_launch' AND t.has_steps = 1) AS is_in_steps
   FROM bounded f
