@@ -101,15 +101,15 @@ mod tests {
     fn files_are_relative_to_script_and_libraries() {
         let frames = [
             ("/venv/lib/python3.12/site-packages/torch/nn/modules/module.py", "_call_impl"),
-            ("/work/job/models/net.py", "forward"),
-            ("/work/job/train.py", "<module>"),
+            ("/srv/job/models/net.py", "forward"),
+            ("/srv/job/train.py", "<module>"),
         ];
         for (file, found) in [
             (frames[0].0, "torch/nn/modules/module.py"),
             ("/usr/lib/python3.12/threading.py", "threading.py"),
             (frames[1].0, "models/net.py"),
             (frames[2].0, "train.py"),
-            ("/work/jobs/other.py", "/work/jobs/other.py"),
+            ("/srv/jobs/other.py", "/srv/jobs/other.py"),
             ("models/net.py", "models/net.py"),
         ] {
             assert_eq!(shown(&frames, file), found);
@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn without_a_script_files_share_a_folder() {
-        let frames = [("/work/job/models/net.py", "forward"), ("/work/job/train.py", "step")];
+        let frames = [("/srv/job/models/net.py", "forward"), ("/srv/job/train.py", "step")];
         assert_eq!(shown(&frames, frames[0].0), "models/net.py");
         let apart = [("/a/net.py", "forward"), ("/b/train.py", "step")];
         assert_eq!(shown(&apart, apart[0].0), "/a/net.py");
-        assert_eq!(shown(&[("/usr/lib/python3.12/x.py", "<module>")], "/work/train.py"), "/work/train.py");
+        assert_eq!(shown(&[("/usr/lib/python3.12/x.py", "<module>")], "/srv/train.py"), "/srv/train.py");
     }
 }

@@ -10,10 +10,10 @@ import pickle
 def stack(*frames):
     return [{"filename": file, "line": line, "name": name} for file, line, name in frames]
 TORCH = "/usr/lib/python3/site-packages/torch/"
-setup = stack((TORCH + "nn/modules/linear.py", 99, "__init__"), ("/work/job/train.py", 3, "build"))
-forward = stack((TORCH + "nn/modules/linear.py", 120, "forward"), (TORCH + "nn/modules/module.py", 1700, "_call_impl"), ("/work/job/train.py", 10, "step"))
-backward = stack((TORCH + "autograd/__init__.py", 300, "backward"), (TORCH + "_tensor.py", 500, "backward"), ("/work/job/train.py", 11, "step"))
-optimizer = stack((TORCH + "optim/adam.py", 150, "_init_group"), ("/work/job/train.py", 12, "step"))
+setup = stack((TORCH + "nn/modules/linear.py", 99, "__init__"), ("/srv/job/train.py", 3, "build"))
+forward = stack((TORCH + "nn/modules/linear.py", 120, "forward"), (TORCH + "nn/modules/module.py", 1700, "_call_impl"), ("/srv/job/train.py", 10, "step"))
+backward = stack((TORCH + "autograd/__init__.py", 300, "backward"), (TORCH + "_tensor.py", 500, "backward"), ("/srv/job/train.py", 11, "step"))
+optimizer = stack((TORCH + "optim/adam.py", 150, "_init_group"), ("/srv/job/train.py", 12, "step"))
 trace, living, clock, next_address = [], {}, 0, 1 << 20
 def event(action, frames, **more):
     global clock

@@ -69,7 +69,7 @@ fn event(metadata: u64, begin: u64, length: u64) -> ProtoMessage {
 
 /// The module: a fusion of a layer, traced at a line, and a custom call in backward.
 fn module() -> ProtoMessage {
-    let operation = |path: &str| empty().text(2, path).text(3, "/work/job/train.py").uint(4, 17);
+    let operation = |path: &str| empty().text(2, path).text(3, "/srv/job/train.py").uint(4, 17);
     let instruction = |number: u64, name: &str, opcode: &str, path: &str| {
         empty().text(1, name).text(2, opcode).message(7, &operation(path)).uint(35, number)
     };
