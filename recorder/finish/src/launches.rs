@@ -9,7 +9,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::{LossKind, Match, RangeSource};
 
 use crate::loss::LossTotals;
-use crate::matching::{self, DescribedLaunches, LaunchMatches};
+use crate::matching::{self, DescribedLaunches, LaunchMatches, MatchedRun};
 use crate::rows::once;
 use crate::runs::RunState;
 
@@ -98,12 +98,14 @@ pub(crate) fn identify(
         }
         described.insert(run.run_id(), own);
     } else if let Some(reference) = described.get(&run.row.reference_run_id) {
-        let matches = if run.is_without_python() {
-            matching::match_without_python(reference, &own)
+        let matched = if run.is_without_python() {
+            let matched = matching::match_without_python(reference, &own);
+            borrow_origins(run, reference, &matched);
+            matched
         } else {
             matching::match_launches(reference, &own)
         };
-        rename(run, &matches);
+        rename(run, &matched.matches);
         let missing = reference.launch_count().saturating_sub(run.rows.launch_runs.len() as u64);
         count_behind(run, missing, losses);
     }
@@ -124,6 +126,19 @@ fn describe(run: &mut RunState) -> DescribedLaunches {
     let foreign: BTreeSet<OpId> = foreign.map(|range| range.op_id).collect();
     let ops = matching::describe_ops(&run.rows.ops, &foreign);
     matching::describe(&mut run.rows.launches, &threads, &ops)
+}
+
+/// Gives launches that match none the op and the Python stack of the reference run's launch at their position: another kernel
+/// for the same work.
+fn borrow_origins(run: &mut RunState, reference: &DescribedLaunches, matched: &MatchedRun) {
+    let origins = reference.contexts(&matched.positions.values().copied().collect());
+    for launch in run.rows.launches.iter_mut().filter(|launch| launch.op_id.is_none()) {
+        let position = matched.positions.get(&launch.kernel_id);
+        if let Some(origin) = position.and_then(|position| origins.get(position)) {
+            launch.op_id = origin.op_id;
+            launch.pystates_hash = launch.pystates_hash.or(origin.pystates_hash);
+        }
+    }
 }
 
 fn rename(run: &mut RunState, matches: &LaunchMatches) {

@@ -1,11 +1,12 @@
 //! Matching of a run's launches with those of the reference run.
 //!
 //! Two launches match if they are equal in Python state, op name, function, grid, block, device, dynamic shared memory
-//! and node of a graph, in being a trial of a tuner or none, and in being the n-th such launch of their thread. Threads are numbered as they come, so they are
-//! matched by their launches, and by their number only if those are the same. A launch without a match gets a reason,
-//! never a guess.
+//! and node of a graph, in being a trial of a tuner or none, and in being the n-th such launch of their thread. Threads are
+//! numbered as they come, so they are matched by their launches, and by their number only if those are the same. Matches of
+//! a thread follow each other in both runs, as [`order`] has it. A launch without a match gets a reason, never a guess.
 
 mod numbers;
+mod order;
 mod reasons;
 mod threads;
 
@@ -18,6 +19,7 @@ use stallmap_schema::tables::tensor::Op;
 use stallmap_schema::word::OpKind;
 
 use self::numbers::LikenessNumbers;
+use self::order::LaunchPositions;
 use self::reasons::MismatchReasons;
 
 /// Everything but the occurrence that two launches must share.
@@ -48,6 +50,24 @@ impl DescribedLaunches {
     pub(crate) fn launch_count(&self) -> u64 {
         self.launches.len() as u64
     }
+
+    /// The op and the Python stack of each of these launches.
+    pub(crate) fn contexts(&self, wanted: &BTreeSet<KernelId>) -> BTreeMap<KernelId, LaunchOrigin> {
+        let launches = self.launches.iter().filter(|launch| wanted.contains(&launch.kernel_id));
+        launches
+            .map(|launch| {
+                let state = self.likenesses.get(launch.likeness as usize).and_then(|likeness| likeness.state);
+                (launch.kernel_id, LaunchOrigin { op_id: launch.op_id, pystates_hash: state })
+            })
+            .collect()
+    }
+}
+
+/// The op and the Python stack of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaunchOrigin {
+    pub(crate) op_id: Option<OpId>,
+    pub(crate) pystates_hash: Option<PystatesHash>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +75,7 @@ struct DescribedLaunch {
     kernel_id: KernelId,
     ordinal: u64,
     thread_id: u32,
+    op_id: Option<OpId>,
     /// Index of its likeness.
     likeness: u32,
 }
@@ -77,6 +98,13 @@ impl CountedLaunch {
 
 /// For each launch of a run the launch of the reference run that it is, or why there is none.
 pub(crate) type LaunchMatches = BTreeMap<KernelId, Result<KernelId, &'static str>>;
+
+/// A run's matches with its reference run.
+#[derive(Debug, Default)]
+pub(crate) struct MatchedRun {
+    pub(crate) matches: LaunchMatches,
+    pub(crate) positions: LaunchPositions,
+}
 
 /// An op as matching sees it.
 #[derive(Clone, Copy, Debug)]
@@ -123,9 +151,9 @@ pub(crate) fn describe(
         let count = counts.entry(key).or_default();
         launch.occurrence = *count;
         *count += 1;
-        let (kernel_id, ordinal) = (launch.kernel_id, launch.ordinal);
+        let &mut Launch { kernel_id, ordinal, op_id, .. } = launch;
         let likeness = likenesses.number(likeness);
-        described.push(DescribedLaunch { kernel_id, ordinal, thread_id, likeness });
+        described.push(DescribedLaunch { kernel_id, ordinal, thread_id, op_id, likeness });
     }
     DescribedLaunches { likenesses: likenesses.into_likenesses(), launches: described }
 }
@@ -146,66 +174,89 @@ fn likeness(launch: &Launch, op_name: Option<Arc<str>>) -> LaunchLikeness {
 }
 
 /// Matches the launches of a run with those of its reference run.
-pub(crate) fn match_launches(reference: &DescribedLaunches, run: &DescribedLaunches) -> LaunchMatches {
-    match_up_to(reference, run, LaunchLikeness::clone)
+pub(crate) fn match_launches(reference: &DescribedLaunches, run: &DescribedLaunches) -> MatchedRun {
+    CountedRuns::new(reference, run, LaunchLikeness::clone).matched(|_| true)
 }
 
 /// As [`match_launches`] for a run without Python: its launches have neither state nor op. Launches that are then alike
-/// match only if both runs have as many of them in the thread.
-pub(crate) fn match_without_python(reference: &DescribedLaunches, run: &DescribedLaunches) -> LaunchMatches {
-    let mut matches = match_up_to(reference, run, LaunchLikeness::up_to_shared);
+/// match only if both runs have as many of them in the thread, or between two that match.
+pub(crate) fn match_without_python(reference: &DescribedLaunches, run: &DescribedLaunches) -> MatchedRun {
     let mut numbers = LikenessNumbers::default();
     let of_reference = numbers.for_run(reference, LaunchLikeness::up_to_shared);
     let of_run = numbers.for_run(run, LaunchLikeness::up_to_shared);
     let (expected, seen) = (tally(reference, &of_reference), tally(run, &of_run));
-    for (launch, number) in numbered(run, &of_run) {
-        if expected.get(&number) != seen.get(&number)
-            && let Some(found @ Ok(_)) = matches.get_mut(&launch.kernel_id)
-        {
-            *found = Err("another number of such launches in the reference run");
-        }
-    }
-    matches
+    let unequal = numbered(run, &of_run).filter(|(_, number)| expected.get(number) != seen.get(number));
+    let unequal: BTreeSet<KernelId> = unequal.map(|(launch, _)| launch.kernel_id).collect();
+    CountedRuns::new(reference, run, LaunchLikeness::up_to_shared)
+        .matched(|launch| !unequal.contains(&launch))
 }
 
-/// Matches launches by a part of their likeness.
-fn match_up_to(
-    reference: &DescribedLaunches,
-    run: &DescribedLaunches,
-    part: fn(&LaunchLikeness) -> LaunchLikeness,
-) -> LaunchMatches {
-    let vague = without_shared_bytes([reference, run]);
-    let known = |likeness: &LaunchLikeness| {
-        let is_vague = vague.contains(&(likeness.function_id, likeness.shape));
-        let dynamic_shared_bytes = likeness.dynamic_shared_bytes.filter(|_| !is_vague);
-        LaunchLikeness { dynamic_shared_bytes, ..part(likeness) }
-    };
-    let mut numbers = LikenessNumbers::default();
-    let (of_reference, of_run) = (numbers.for_run(reference, known), numbers.for_run(run, known));
-    let (reference, run) = (count(reference, &of_reference), count(run, &of_run));
-    let threads = threads::pair(&reference, &run);
-    let reasons = MismatchReasons::new(numbers.into_likenesses(), &of_reference);
-    let mut matches = LaunchMatches::new();
-    for launches in run.chunk_by(|a, b| a.group() == b.group()) {
-        let mut candidates: Vec<CountedLaunch> =
-            launches.first().map_or(&[][..], |launch| equal(&reference, launch)).to_vec();
-        // The same thread first, then whoever is left, in the threads' order.
-        let mut others = Vec::new();
-        for launch in launches {
-            let thread = threads.get(&launch.thread_id);
-            match candidates.iter().position(|other| Some(&other.thread_id) == thread) {
-                Some(same) => drop(matches.insert(launch.kernel_id, Ok(candidates.remove(same).kernel_id))),
-                None => others.push(launch),
+/// The launches of two runs by a part of their likeness, and the threads of the reference run by those of the other.
+struct CountedRuns {
+    reference: Vec<CountedLaunch>,
+    run: Vec<CountedLaunch>,
+    threads: BTreeMap<u32, u32>,
+    reasons: MismatchReasons,
+}
+
+impl CountedRuns {
+    fn new(
+        reference: &DescribedLaunches,
+        run: &DescribedLaunches,
+        part: fn(&LaunchLikeness) -> LaunchLikeness,
+    ) -> Self {
+        let vague = without_shared_bytes([reference, run]);
+        let known = |likeness: &LaunchLikeness| {
+            let is_vague = vague.contains(&(likeness.function_id, likeness.shape));
+            let dynamic_shared_bytes = likeness.dynamic_shared_bytes.filter(|_| !is_vague);
+            LaunchLikeness { dynamic_shared_bytes, ..part(likeness) }
+        };
+        let mut numbers = LikenessNumbers::default();
+        let (of_reference, of_run) = (numbers.for_run(reference, known), numbers.for_run(run, known));
+        let (reference, run) = (count(reference, &of_reference), count(run, &of_run));
+        let threads = threads::pair(&reference, &run);
+        let reasons = MismatchReasons::new(numbers.into_likenesses(), &of_reference);
+        Self { reference, run, threads, reasons }
+    }
+
+    /// Matches launches by their number, but for those of which the runs have not as many, then by their order.
+    fn matched(&self, are_as_many: impl Fn(KernelId) -> bool) -> MatchedRun {
+        let mut matches = self.by_occurrence();
+        for (kernel_id, found) in &mut matches {
+            if found.is_ok() && !are_as_many(*kernel_id) {
+                *found = Err("another number of such launches in the reference run");
             }
         }
-        let mut left = candidates.into_iter();
-        for launch in others {
-            let found =
-                left.next().map(|other| other.kernel_id).ok_or_else(|| reasons.for_number(launch.likeness));
-            matches.insert(launch.kernel_id, found);
-        }
+        let positions = order::settle(&self.reference, &self.run, &self.threads, &mut matches);
+        MatchedRun { matches, positions }
     }
-    matches
+
+    /// The n-th launch of a kind with the n-th.
+    fn by_occurrence(&self) -> LaunchMatches {
+        let mut matches = LaunchMatches::new();
+        for launches in self.run.chunk_by(|a, b| a.group() == b.group()) {
+            let mut candidates: Vec<CountedLaunch> =
+                launches.first().map_or(&[][..], |launch| equal(&self.reference, launch)).to_vec();
+            // The same thread first, then whoever is left, in the threads' order.
+            let mut others = Vec::new();
+            for launch in launches {
+                let thread = self.threads.get(&launch.thread_id);
+                match candidates.iter().position(|other| Some(&other.thread_id) == thread) {
+                    Some(same) => {
+                        matches.insert(launch.kernel_id, Ok(candidates.remove(same).kernel_id));
+                    }
+                    None => others.push(launch),
+                }
+            }
+            let mut left = candidates.into_iter();
+            for launch in others {
+                let found = left.next().map(|other| other.kernel_id);
+                matches
+                    .insert(launch.kernel_id, found.ok_or_else(|| self.reasons.for_number(launch.likeness)));
+            }
+        }
+        matches
+    }
 }
 
 /// The launches of the reference run with a launch's likeness and occurrence, in the order of their threads.

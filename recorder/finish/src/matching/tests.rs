@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use stallmap_schema::word::Phase;
 
 use super::*;
@@ -50,13 +51,14 @@ fn described(run: &[TestLaunch]) -> DescribedLaunches {
             kernel_id: KernelId(*kernel_id),
             ordinal: *kernel_id,
             thread_id: *thread_id,
+            op_id: None,
             likeness: numbers.number(likeness.clone()),
         });
     }
     DescribedLaunches { likenesses: numbers.into_likenesses(), launches }
 }
 
-type MatchLaunches = fn(&DescribedLaunches, &DescribedLaunches) -> LaunchMatches;
+type MatchLaunches = fn(&DescribedLaunches, &DescribedLaunches) -> MatchedRun;
 
 /// The reference of each launch of the run, in their order.
 fn matched_by(
@@ -64,7 +66,7 @@ fn matched_by(
     reference: &[TestLaunch],
     run: &[TestLaunch],
 ) -> Vec<Result<u64, &'static str>> {
-    let matches = by(&described(reference), &described(run));
+    let matches = by(&described(reference), &described(run)).matches;
     let found = |launch: &TestLaunch| matches[&KernelId(launch.kernel_id)].map(|kernel_id| kernel_id.0);
     run.iter().map(found).collect()
 }
@@ -159,7 +161,7 @@ fn trials_of_a_tuner_are_no_launches_of_the_program() {
     };
     let reference = described(&[trial(launch(0, 1)), trial(launch(1, 1)), launch(2, 1), launch(3, 1)]);
     let run = described(&[launch(10, 1), launch(11, 1)]);
-    let matches = match_without_python(&reference, &run);
+    let matches = match_without_python(&reference, &run).matches;
     assert_eq!(matches.into_values().collect::<Vec<_>>(), [Ok(KernelId(2)), Ok(KernelId(3))]);
 }
 
@@ -176,4 +178,61 @@ fn ops_inside_of_trials_are_trials() {
     let ops = [op(3, Some(2), OpKind::Torch), op(1, None, OpKind::Torch), op(2, Some(1), OpKind::Tuning)];
     let trials: Vec<bool> = describe_ops(&ops, &BTreeSet::new()).values().map(|op| op.is_trial).collect();
     assert_eq!(trials, [false, true, true]);
+}
+
+/// Each letter is a launch of a function.
+fn letters(first: u64, functions: &str) -> Vec<TestLaunch> {
+    functions.bytes().zip(first..).map(|(function, kernel_id)| launch(kernel_id, function.into())).collect()
+}
+
+fn matched_letters(reference: &str, run: &str) -> (Vec<Option<u64>>, Vec<(u64, u64)>) {
+    let (reference, launches) = (letters(0, reference), letters(100, run));
+    let MatchedRun { matches, positions } =
+        match_without_python(&described(&reference), &described(&launches));
+    let found = matches.into_values().map(|found| found.ok().map(|kernel_id| kernel_id.0)).collect();
+    (found, positions.into_iter().map(|(one, two)| (one.0, two.0)).collect())
+}
+
+#[test]
+fn matches_of_a_thread_are_in_order() {
+    // Data decides which of x and y runs in a step. By their number, the first x would be that of another step.
+    let (found, positions) = matched_letters("axbaxbaybayb", "aybaxbaxbayb");
+    let expected =
+        [0, 99, 2, 3, 4, 5, 6, 99, 8, 9, 10, 11].map(|kernel_id| (kernel_id != 99).then_some(kernel_id));
+    assert_eq!(found, expected);
+    assert_eq!(positions, [(101, 1), (107, 7)]);
+    // A kind of which the runs have not as many matches between others, and a longer gap has no positions.
+    let (found, positions) = matched_letters("abcxdab", "abcxxdxab");
+    assert_eq!(found, [0, 1, 2, 99, 99, 4, 99, 5, 6].map(|kernel_id| (kernel_id != 99).then_some(kernel_id)));
+    assert_eq!(positions, []);
+    let (found, _) = matched_letters("abxcdab", "abxcdxab");
+    assert_eq!(found, [0, 1, 2, 3, 4, 99, 5, 6].map(|kernel_id| (kernel_id != 99).then_some(kernel_id)));
+}
+
+#[test]
+fn threads_that_share_work_match_in_any_order() {
+    let (found, positions) = matched_letters("abcd", "dcba");
+    assert_eq!(found, [Some(3), Some(2), Some(1), Some(0)]);
+    assert_eq!(positions, []);
+}
+
+proptest! {
+    #[test]
+    fn matches_are_equal_and_no_launch_is_taken_twice(
+        reference in "[a-d]{0,40}", run in "[a-d]{0,40}", python in any::<bool>(),
+    ) {
+        let (ours, launches) = (letters(0, &reference), letters(100, &run));
+        let by: MatchLaunches = if python { match_launches } else { match_without_python };
+        let MatchedRun { matches, positions } = by(&described(&ours), &described(&launches));
+        prop_assert_eq!(matches.len(), run.len());
+        let mut taken = BTreeSet::new();
+        for (own, other) in matches.iter().filter_map(|(own, found)| Some((own.0, found.ok()?.0))) {
+            let letter = |text: &str, index: u64| text.chars().nth(usize::try_from(index).unwrap());
+            prop_assert_eq!(letter(&run, own - 100), letter(&reference, other));
+            prop_assert!(taken.insert(other));
+        }
+        for (own, other) in positions {
+            prop_assert!(matches[&own].is_err() && taken.insert(other.0));
+        }
+    }
 }
