@@ -222,7 +222,7 @@ fn config(options: &RecordOptions, folder: &folder::RecordingFolder) -> Config {
         sampling_period_exponent: method.period,
         python: !method.no_python,
         native_stacks: method.native_stacks,
-        is_only_run: method.one_run,
+        is_only_run: method.one_run || instruments(options) == [PassInstrument::Timeline],
         bundles: bundles::config(options),
         ..Config::default()
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ffi::c_void;
 
 use stallmap_instruments as instruments;
-use stallmap_session::frames;
+use stallmap_session::frames::{self, engine};
 use stallmap_session::guard::guard;
 use stallmap_session::native;
 use stallmap_session::session;
@@ -146,7 +146,13 @@ pub unsafe extern "C" fn stallmap_frames(
 /// Records the stack of this thread as a launch would. Returns its hash, 0 where there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn stallmap_stack() -> i64 {
-    guard(0, || frames::of_thread().map_or(0, |hash| hash.0.cast_signed()))
+    guard(0, || frames::of_thread().or_else(engine::of_thread).map_or(0, |hash| hash.0.cast_signed()))
+}
+
+/// A call of backward begins on this thread, or ends where `begins` is 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_engine(begins: u32) {
+    guard((), || if begins == 0 { engine::ended() } else { engine::begins() });
 }
 
 /// Records the native stack of this thread as a launch would. Returns its hash, 0 where there is none.

@@ -12,7 +12,7 @@ import _stallmap_record
 from _stallmap_record import _autograd, _compiled, _dispatch, _modules, _names, _optimizers
 from _stallmap_record import _public, _recorder, _stacks, _tensors, _threads, _triton, _tuning
 from _stallmap_record._files import Files
-from _stallmap_record._session import CPU, LIGHT, SESSION
+from _stallmap_record._session import CPU, HAS_STACKS, LIGHT, SESSION
 
 _active = None
 
@@ -59,6 +59,8 @@ def _activate(library):
         hide(_public.NAME)
     _tuning.set_recorder(recorder, _threads.KEY)
     if LIGHT:
+        if HAS_STACKS:
+            _autograd.hook_engine(library)
         return recorder
     _hook_allocator(library)
     autograd.hook(names.announce_gradients)

@@ -13,6 +13,33 @@ _current_node = torch._C._current_autograd_node
 _sequence_number = torch.autograd._get_sequence_nr
 
 
+def _wrap_engine(wrap):
+    """Replaces the engine's entry by what `wrap` makes of it."""
+    original = torch.autograd.graph._engine_run_backward
+    wrapped = wrap(original)
+    for module in (torch.autograd.graph, torch.autograd):
+        if getattr(module, "_engine_run_backward", None) is original:
+            module._engine_run_backward = wrapped
+
+
+def hook_engine(library):
+    """Gives launches of the engine's threads, which run no Python, the stack of the call of backward that runs."""
+
+    def wrap(original):
+        def _engine_run_backward(*args, **kwargs):
+            if torch.compiler.is_compiling() or not SESSION.poll():
+                return original(*args, **kwargs)
+            library.engine(1)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                library.engine(0)
+
+        return _engine_run_backward
+
+    _wrap_engine(wrap)
+
+
 class Autograd:
     """Forward ops by sequence number, and the running calls of backward."""
 
@@ -89,22 +116,22 @@ class Autograd:
 
     def hook(self, after):
         """Wraps the engine's entry; `after` runs when it has finished."""
-        original = torch.autograd.graph._engine_run_backward
 
-        def _engine_run_backward(*args, **kwargs):
-            if torch.compiler.is_compiling() or not SESSION.poll():
-                return original(*args, **kwargs)
-            call = self._begin_call()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                if call is not None:
-                    self._calls.remove(call)
-                after()
+        def wrap(original):
+            def _engine_run_backward(*args, **kwargs):
+                if torch.compiler.is_compiling() or not SESSION.poll():
+                    return original(*args, **kwargs)
+                call = self._begin_call()
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    if call is not None:
+                        self._calls.remove(call)
+                    after()
 
-        for module in (torch.autograd.graph, torch.autograd):
-            if getattr(module, "_engine_run_backward", None) is original:
-                module._engine_run_backward = _engine_run_backward
+            return _engine_run_backward
+
+        _wrap_engine(wrap)
 
     def _begin_call(self):
         try:

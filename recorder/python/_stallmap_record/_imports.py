@@ -17,9 +17,9 @@ def _torch():
 
 
 def _launcher():
-    from _stallmap_record._session import LIGHT, SESSION
+    from _stallmap_record._session import HAS_STACKS, SESSION
 
-    if not LIGHT and SESSION.open():
+    if HAS_STACKS and SESSION.open():
         from _stallmap_record import _frames
 
         _frames.learn(SESSION.library)

@@ -6,7 +6,7 @@ import sys
 
 from _stallmap_record import _failure
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 # Sources of ranges.
 TORCH, STALLMAP = 0, 1
@@ -63,6 +63,7 @@ class Library:
         self._give_way = _function(library.stallmap_give_way, None, [ctypes.c_int64])
         self._frames = _function(library.stallmap_frames, ctypes.c_uint32, words + words)
         self.stack = _function(library.stallmap_stack, ctypes.c_int64, [])
+        self.engine = _function(library.stallmap_engine, None, [ctypes.c_uint32])
         self.hook_allocator = _function(library.stallmap_hook_allocator, ctypes.c_int64, [])
         self._numbers = {"": 0, None: 0}
         self._packers = {}

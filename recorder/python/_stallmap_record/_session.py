@@ -15,14 +15,15 @@ from _stallmap_record import _library
 CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
 
 # A pass that measures time hooks regions only: Python would be slower than the GPU that it measures. The one run of
-# `--one-run` has no other pass to take stacks and ops from.
+# `--one-run` has no other pass to take stacks and ops from. An only run of times takes stacks of launches, which the library
+# reads by itself.
 _CONFIG = json.loads(os.environ.get("STALLMAP_CONFIG") or "{}")
 INSTRUMENT = _CONFIG.get("instrument")
+_IS_ONLY_RUN = bool(_CONFIG.get("is_only_run"))
 LIGHT = INSTRUMENT in ("timeline", "blocks") or (
-    INSTRUMENT == "pc_samples"
-    and _CONFIG.get("sampling") == "continuous"
-    and not _CONFIG.get("is_only_run")
+    INSTRUMENT == "pc_samples" and _CONFIG.get("sampling") == "continuous" and not _IS_ONLY_RUN
 )
+HAS_STACKS = not LIGHT or _IS_ONLY_RUN
 
 _RECORDING, _TENSORS, _PAUSED, _NEVER = 1, 2, 4, 8
 

@@ -88,7 +88,7 @@ pub fn current() -> Option<OpContext> {
     if context.is_some_and(|context| context.pystates_hash.is_some()) {
         return context;
     }
-    let Some(hash) = frames::of_thread() else { return context };
+    let Some(hash) = frames::of_thread().or_else(frames::engine::of_thread) else { return context };
     Some(OpContext { pystates_hash: Some(hash), ..context.unwrap_or_default() })
 }
 

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "reads frames of Python as memory")]
 
 mod driver;
+pub mod engine;
 mod layout;
 mod lines;
 

@@ -22,6 +22,7 @@
 //! | `stallmap_name(words, length)` | sets the roles of tensors in the model. See [`message::TensorRole`] |
 //! | `stallmap_frames(words, length, folders, bytes)` | describes the calling thread's stack, from which the library learns to read frames. See [`crate::frames::learn`] |
 //! | `stallmap_stack()` | records the calling thread's stack as a launch would, returns its hash |
+//! | `stallmap_engine(begins)` | a call of backward begins on this thread, or ends. See [`crate::frames::engine`] |
 //! | `stallmap_pause(paused)` | leaves launches out, or no longer |
 //! | `stallmap_fact(name, value)` | the versions of Python and PyTorch, as two texts |
 //! | `stallmap_lose(kind, reason, count, detail)` | counts a loss: 0 op, 1 tensor, 2 source, with two texts |

@@ -115,6 +115,7 @@ fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
     "#);
     let alone = ["\"bundles\":null,\"is_only_run\":true,\"is_sampled_again\":false,\"replays\":false}"];
     assert_eq!(bundles(&["--one-run"]), alone);
+    assert_eq!(bundles(&["--only", "timeline"]), alone);
     let options = ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T"];
     assert_snapshot!(bundles(&options).join("\n"), @r#"
     "bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}

@@ -120,3 +120,27 @@ assert libc.pthread_join(thread, ctypes.byref(result)) == 0
 assert not result.value
 ");
 }
+
+#[test]
+fn threads_of_the_engine_have_the_stack_of_the_call_of_backward() {
+    run(r"
+assert learned()
+c = ctypes.CDLL(None)
+def of_new_thread():
+    thread, stack = ctypes.c_ulong(), ctypes.c_void_p()
+    c.pthread_create(ctypes.byref(thread), None, ctypes.cast(library.stallmap_stack, ctypes.c_void_p), None)
+    c.pthread_join(thread, ctypes.byref(stack))
+    return stack.value or 0
+def backward(): return library.stallmap_engine(1), shown(sys._getframe())
+# Threads have the name of the one that creates them: PR_SET_NAME.
+c.prctl(15, b'pt_autograd_0')
+assert of_new_thread() == 0
+_, python = backward()
+assert python and of_new_thread() == python % (1 << 64), python
+c.prctl(15, b'worker')
+assert of_new_thread() == 0
+c.prctl(15, b'pt_autograd_0')
+library.stallmap_engine(0)
+assert of_new_thread() == 0
+");
+}

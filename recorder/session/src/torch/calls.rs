@@ -24,7 +24,7 @@ use crate::ranges::{self, RangeBeginning, StartedRanges};
 use crate::session;
 
 /// Version of the interface.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 
 /// True if the allocator reports its events, in this process and in those that are forked from it.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
