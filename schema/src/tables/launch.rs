@@ -46,8 +46,7 @@ crate::tables! {
         register_count: Option<u32>,
         /// CUDA's device ordinal.
         device_id: i32,
-        /// The innermost op or region running on the launching thread. In a run that records no ops that of the reference run's
-        /// launch at the same position between two launches that match, where the runs launched different kernels there.
+        /// The innermost op or region running on the launching thread.
         op_id: Option<OpId> => "op"."op_id",
         /// The Python stack of that op, or of the launch. Null where no Python stack is known.
         pystates_hash: Option<PystatesHash>,
