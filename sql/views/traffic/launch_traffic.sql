@@ -1,11 +1,11 @@
 -- Traffic of one instruction of one launch to one target: lines of L1, bytes past L1 and past L2, and the time that memory
 -- needs for them.
 --
--- Sectors are those of `pc_tensor`, their levels those of `launch_request_level`, of the model launch where a launch has
--- its accesses. Stores and atomics always reach L2. An object that fits into L2 comes from device memory once. So do first
--- touches of any object: where only some blocks were recorded, others touch the same memory first. Copies by
--- tensor maps and pointers, which no instrument observes, read their object as often as `copy_reuse` says. L2 writes back,
--- by `object_residency`, parts of what the launch stores, and of what launches before stored and its own lines replace.
+-- Sectors and their levels are those of `traffic_access`. Stores and atomics always reach L2. An object that fits into L2 comes
+-- from device memory once. So do first touches of any object: where only some blocks were recorded, others touch the same
+-- memory first. Copies by tensor maps and pointers, which no instrument observes, read their object as often as `copy_reuse`
+-- says. L2 writes back, by `object_residency`, parts of what the launch stores, and of what launches before stored and its own
+-- lines replace.
 --
 -- L2 takes requests: parts of a line of 128 bytes, by cycles of a multiprocessor while all are at work. A load takes two, a
 -- store 2.3 and 1.5 for each sector (2.1 for a part of one), an atomic 0.5 and 2.4 for each sector. With less than half of
@@ -51,61 +51,36 @@ CREATE VIEW launch_traffic (
   -- Time of the slices of L2 that hold the object for its atomics, nanoseconds. 0 for other instructions.
   atomic_ns
 ) AS
-WITH object AS (
-  SELECT true AS is_storage, storage_id AS object_id, CAST(max(size_bytes) AS DOUBLE) AS bytes FROM storage GROUP BY storage_id
-  UNION ALL
-  SELECT false, allocation_id, CAST(max(size_bytes) AS DOUBLE) FROM device_allocation GROUP BY allocation_id
-), access AS (
-  SELECT
-    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id,
-    bool_or(kind IN ('write', 'atomic')) AS is_written, bool_or(kind = 'atomic') AS is_atomic, CAST(sum(sectors) AS DOUBLE) AS sectors,
-    CAST(sum(lane_count) AS DOUBLE) AS lanes, CAST(sum(unique_bytes) AS DOUBLE) AS unique_bytes
-  FROM pc_tensor
-  WHERE space IN ('global', 'global_async')
-  GROUP BY kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id
-), met AS (
+WITH met AS (
   -- Sectors of an object that a launch touches and writes. Several instructions touch the same ones.
   SELECT
-    a.kernel_id, a.storage_id IS NOT NULL AS is_storage, coalesce(a.storage_id, a.allocation_id) AS object_id,
-    sum(p.cold_sectors * a.sectors / w.sectors) AS sectors, sum(CASE WHEN a.is_written THEN a.unique_bytes END) AS written_bytes,
-    sum(CASE WHEN a.is_written THEN p.cold_sectors * a.sectors / w.sectors END) AS written_sectors
-  FROM access a
-  JOIN (SELECT kernel_id, function_id, pc, sum(sectors) AS sectors FROM access GROUP BY kernel_id, function_id, pc) w
-    ON w.kernel_id = a.kernel_id AND w.function_id = a.function_id AND w.pc = a.pc
-  JOIN launch l ON l.kernel_id = a.kernel_id
-  JOIN launch_request_level p
-    ON p.kernel_id = coalesce(l.accesses_of, l.kernel_id) AND p.function_id = a.function_id AND p.pc = a.pc
-  WHERE w.sectors > 0.0
-  GROUP BY a.kernel_id, a.storage_id IS NOT NULL, coalesce(a.storage_id, a.allocation_id)
-  HAVING bool_or(a.is_written)
+    kernel_id, storage_id IS NOT NULL AS is_storage, coalesce(storage_id, allocation_id) AS object_id,
+    sum(first_part * sectors) AS sectors, sum(CASE WHEN is_written THEN unique_bytes END) AS written_bytes,
+    least(sum(CASE WHEN is_written THEN first_part * sectors END), max(object_bytes) / 32.0) AS written_sectors
+  FROM traffic_access
+  GROUP BY kernel_id, storage_id IS NOT NULL, coalesce(storage_id, allocation_id)
 ), request AS (
   SELECT
-    a.*, o.bytes AS object_bytes, r.lines / r.sectors AS lines_per_sector, 1.0 - r.l1_sectors / r.sectors AS past_l1,
-    r.cold_sectors / r.sectors AS first_part, greatest(1.0 - (r.l2_sectors - r.held_sectors + r.cold_sectors) / r.sectors, 0.0) AS again_part,
+    a.*, 1.0 - a.l1_part AS past_l1,
     -- Probability of a lone sector: the request touches no other sector of its line, and no other request touches the adjacent
     -- one meanwhile. For cold misses it is the untouched part of the object, for capacity misses 1.
-    least(greatest(r.lines / r.sectors - 0.25, 0.0) / 0.75, 1.0)
-      * (1.0 - least(r.cold_sectors / nullif(r.sectors - r.l2_sectors + r.held_sectors, 0.0), 1.0)
-        * least(coalesce(32.0 * r.cold_sectors / nullif(o.bytes, 0.0), 1.0), 1.0)) AS alone,
+    least(greatest(a.lines_per_sector - 0.25, 0.0) / 0.75, 1.0)
+      * (1.0 - coalesce(a.first_part / nullif(a.first_part + a.again_part, 0.0), 1.0)
+        * least(coalesce(32.0 * m.sectors / nullif(a.object_bytes, 0.0), 1.0), 1.0)) AS alone,
     -- Fraction of the bytes of the stored sectors that one request does not store, and that the launch does not store.
     greatest(1.0 - a.unique_bytes / (32.0 * a.sectors), 0.0) AS unstored,
     coalesce(greatest(1.0 - m.written_bytes / nullif(32.0 * m.written_sectors, 0.0), 0.0), 0.0) AS unfilled,
     CASE WHEN i.text LIKE '%.F%' THEN 2.5 ELSE 1.0 END AS lane_turns,
     -- Words of a sector that a request touches. Further lanes meet at them.
     a.unique_bytes / coalesce(i.memory_bytes, 4) / a.sectors AS words,
-    -- All sectors of an object are taken to be used if no sampled line is of it.
-    CASE WHEN m.sectors IS NULL OR m.sectors < 1.0 THEN coalesce(o.bytes / 32.0, 1.0)
-      ELSE least(m.sectors, coalesce(o.bytes / 32.0, m.sectors)) END AS atomic_sectors
-  FROM access a
-  JOIN launch l ON l.kernel_id = a.kernel_id
-  JOIN launch_request_level r
-    ON r.kernel_id = coalesce(l.accesses_of, l.kernel_id) AND r.function_id = a.function_id AND r.pc = a.pc
+    -- All sectors of an object are taken to be used if no known line is of it.
+    CASE WHEN m.sectors IS NULL OR m.sectors < 1.0 THEN coalesce(a.object_bytes / 32.0, 1.0)
+      ELSE least(m.sectors, coalesce(a.object_bytes / 32.0, m.sectors)) END AS atomic_sectors
+  FROM traffic_access a
   LEFT JOIN met m
     ON m.kernel_id = a.kernel_id AND m.is_storage = (a.storage_id IS NOT NULL)
     AND m.object_id = coalesce(a.storage_id, a.allocation_id)
   LEFT JOIN instruction i ON i.function_id = a.function_id AND i.pc = a.pc
-  LEFT JOIN object o ON o.is_storage = (a.storage_id IS NOT NULL) AND o.object_id = coalesce(a.storage_id, a.allocation_id)
-  WHERE r.sectors > 0.0 AND a.sectors > 0.0
 ), served AS (
   SELECT
     kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, is_written, object_bytes,
@@ -121,9 +96,9 @@ WITH object AS (
     -- The part of what is accessed that is read.
     CASE WHEN is_atomic OR NOT is_written THEN 1.0 ELSE unstored * unfilled END AS read_part,
     CASE WHEN is_atomic THEN coalesce(greatest(
-      sectors * (1.0 + lane_turns * greatest(lanes / nullif(sectors * words, 0.0) - 1.0, 0.0))
+      sectors * (1.0 + lane_turns * greatest(lane_count / nullif(sectors * words, 0.0) - 1.0, 0.0))
         / least(greatest(1.0, atomic_sectors / 16.0, least(2.0, atomic_sectors / 8.0)), 40.0),
-      lane_turns * lanes / nullif(atomic_sectors * words, 0.0)), 0.0) ELSE 0.0 END AS turns
+      lane_turns * lane_count / nullif(atomic_sectors * words, 0.0)), 0.0) ELSE 0.0 END AS turns
   FROM request
 ), copied AS (
   SELECT
