@@ -100,7 +100,7 @@ pub(crate) fn identify(
     } else if let Some(reference) = described.get(&run.row.reference_run_id) {
         let matched = if run.is_without_python() {
             let matched = matching::match_without_python(reference, &own);
-            borrow_origins(run, reference, &matched);
+            borrow_callers(run, reference, &matched);
             matched
         } else {
             matching::match_launches(reference, &own)
@@ -130,13 +130,13 @@ fn describe(run: &mut RunState) -> DescribedLaunches {
 
 /// Gives launches that match none the op and the Python stack of the reference run's launch at their position: another kernel
 /// for the same work.
-fn borrow_origins(run: &mut RunState, reference: &DescribedLaunches, matched: &MatchedRun) {
-    let origins = reference.contexts(&matched.positions.values().copied().collect());
+fn borrow_callers(run: &mut RunState, reference: &DescribedLaunches, matched: &MatchedRun) {
+    let callers = reference.callers(&matched.positions.values().copied().collect());
     for launch in run.rows.launches.iter_mut().filter(|launch| launch.op_id.is_none()) {
         let position = matched.positions.get(&launch.kernel_id);
-        if let Some(origin) = position.and_then(|position| origins.get(position)) {
-            launch.op_id = origin.op_id;
-            launch.pystates_hash = launch.pystates_hash.or(origin.pystates_hash);
+        if let Some(caller) = position.and_then(|position| callers.get(position)) {
+            launch.op_id = caller.op_id;
+            launch.pystates_hash = launch.pystates_hash.or(caller.pystates_hash);
         }
     }
 }

@@ -52,12 +52,12 @@ impl DescribedLaunches {
     }
 
     /// The op and the Python stack of each of these launches.
-    pub(crate) fn contexts(&self, wanted: &BTreeSet<KernelId>) -> BTreeMap<KernelId, LaunchOrigin> {
+    pub(crate) fn callers(&self, wanted: &BTreeSet<KernelId>) -> BTreeMap<KernelId, LaunchCaller> {
         let launches = self.launches.iter().filter(|launch| wanted.contains(&launch.kernel_id));
         launches
             .map(|launch| {
                 let state = self.likenesses.get(launch.likeness as usize).and_then(|likeness| likeness.state);
-                (launch.kernel_id, LaunchOrigin { op_id: launch.op_id, pystates_hash: state })
+                (launch.kernel_id, LaunchCaller { op_id: launch.op_id, pystates_hash: state })
             })
             .collect()
     }
@@ -65,7 +65,7 @@ impl DescribedLaunches {
 
 /// The op and the Python stack of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LaunchOrigin {
+pub(crate) struct LaunchCaller {
     pub(crate) op_id: Option<OpId>,
     pub(crate) pystates_hash: Option<PystatesHash>,
 }
