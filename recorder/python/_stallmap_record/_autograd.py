@@ -13,31 +13,27 @@ _current_node = torch._C._current_autograd_node
 _sequence_number = torch.autograd._get_sequence_nr
 
 
-def _wrap_engine(wrap):
-    """Replaces the engine's entry by what `wrap` makes of it."""
+def _wrap_engine(begin, end):
+    """Wraps the engine's entry: `end` runs when it has finished, with what `begin` returned before."""
     original = torch.autograd.graph._engine_run_backward
-    wrapped = wrap(original)
+
+    def _engine_run_backward(*args, **kwargs):
+        if torch.compiler.is_compiling() or not SESSION.poll():
+            return original(*args, **kwargs)
+        call = begin()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            end(call)
+
     for module in (torch.autograd.graph, torch.autograd):
         if getattr(module, "_engine_run_backward", None) is original:
-            module._engine_run_backward = wrapped
+            module._engine_run_backward = _engine_run_backward
 
 
 def hook_engine(library):
     """Gives launches of the engine's threads, which run no Python, the stack of the call of backward that runs."""
-
-    def wrap(original):
-        def _engine_run_backward(*args, **kwargs):
-            if torch.compiler.is_compiling() or not SESSION.poll():
-                return original(*args, **kwargs)
-            library.engine(1)
-            try:
-                return original(*args, **kwargs)
-            finally:
-                library.engine(0)
-
-        return _engine_run_backward
-
-    _wrap_engine(wrap)
+    _wrap_engine(lambda: library.engine(1), lambda _: library.engine(0))
 
 
 class Autograd:
@@ -117,21 +113,12 @@ class Autograd:
     def hook(self, after):
         """Wraps the engine's entry; `after` runs when it has finished."""
 
-        def wrap(original):
-            def _engine_run_backward(*args, **kwargs):
-                if torch.compiler.is_compiling() or not SESSION.poll():
-                    return original(*args, **kwargs)
-                call = self._begin_call()
-                try:
-                    return original(*args, **kwargs)
-                finally:
-                    if call is not None:
-                        self._calls.remove(call)
-                    after()
+        def end(call):
+            if call is not None:
+                self._calls.remove(call)
+            after()
 
-            return _engine_run_backward
-
-        _wrap_engine(wrap)
+        _wrap_engine(self._begin_call, end)
 
     def _begin_call(self):
         try:
