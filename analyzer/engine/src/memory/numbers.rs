@@ -28,6 +28,11 @@ impl Hasher for NumberHasher {
         self.0 = mix(self.0.rotate_left(32) ^ number);
     }
 
+    /// The variant of an enum.
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number.cast_unsigned() as u64);
+    }
+
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64((*byte).into());

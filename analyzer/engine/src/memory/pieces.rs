@@ -1,7 +1,6 @@
 //! Accesses of launches to each piece of memory, over a complete capture: reads and writes in order.
 
-use std::collections::HashMap;
-
+use super::numbers::NumberMap;
 use super::sampler::HashSampler;
 use super::times::{ROW, TouchedPieces, TouchedRows};
 use super::view::TensorView;
@@ -113,9 +112,9 @@ pub struct MemoryState {
     /// Bytes of a piece of each storage: the size of its smallest elements.
     piece_bytes: Vec<u64>,
     rows: TouchedRows,
-    chunks: HashMap<(MemoryObject, u64), PieceChunk>,
+    chunks: NumberMap<(MemoryObject, u64), PieceChunk>,
     /// Per object, ranges written by memcpys and memsets.
-    filled: HashMap<MemoryObject, Vec<(u64, u64)>>,
+    filled: NumberMap<MemoryObject, Vec<(u64, u64)>>,
     /// The chunks in order, after the end.
     sorted: Vec<((MemoryObject, u64), PieceChunk)>,
     sampler: HashSampler,

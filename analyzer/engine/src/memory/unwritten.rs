@@ -1,7 +1,6 @@
 //! Reads of bytes that nothing wrote since their memory was allocated.
 
-use std::collections::HashMap;
-
+use super::numbers::NumberMap;
 use super::pieces::MemoryObject;
 
 /// Bytes of a page: one bit each.
@@ -42,7 +41,7 @@ type WrittenPage = Option<Box<[u64; WORDS]>>;
 /// Written bytes of memory objects, over a capture.
 #[derive(Debug, Default)]
 pub struct WrittenMemory {
-    pages: HashMap<(MemoryObject, u64), WrittenPage>,
+    pages: NumberMap<(MemoryObject, u64), WrittenPage>,
     waiting: Vec<UnwrittenAccess>,
     writes: Vec<LaunchWrite>,
     most_pages: usize,
@@ -84,7 +83,7 @@ impl WrittenMemory {
         }
         if self.partial_pages > self.most_pages {
             self.is_full = true;
-            self.pages = HashMap::new();
+            self.pages = NumberMap::default();
             self.partial_pages = 0;
         }
     }
@@ -189,7 +188,7 @@ impl WrittenMemory {
 }
 
 /// The first write of the launch to each byte that a waiting read touches.
-fn first_writes(waiting: &[UnwrittenAccess], writes: &[LaunchWrite]) -> HashMap<(MemoryObject, u64), u64> {
+fn first_writes(waiting: &[UnwrittenAccess], writes: &[LaunchWrite]) -> NumberMap<(MemoryObject, u64), u64> {
     let mut wanted: Vec<(MemoryObject, u64, u64)> = Vec::new();
     for read in waiting {
         let high = read.address.saturating_add(read.bytes);
@@ -200,7 +199,7 @@ fn first_writes(waiting: &[UnwrittenAccess], writes: &[LaunchWrite]) -> HashMap<
             _ => wanted.push((read.object, read.address, high)),
         }
     }
-    let mut first = HashMap::new();
+    let mut first = NumberMap::default();
     for write in writes {
         let start = wanted.partition_point(|(object, _, high)| (*object, *high) <= (write.object, write.low));
         for (object, low, high) in &wanted[start..] {
