@@ -53,12 +53,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::executor::block_on;
 use stallmap::session::Session;
 use stallmap::session::resources::SessionResources;
 use stallmap_write::CaptureForm;
+use tokio::runtime;
 
 fn sql_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sql")
@@ -175,17 +177,39 @@ fn test_files() -> Vec<PathBuf> {
     files
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn views_give_their_golden_answers() {
-    let folder = tempfile::tempdir().unwrap();
-    let (mut wrong, mut sessions) = (Vec::new(), BTreeMap::new());
+/// Two threads: this test is one of the last, and takes minutes.
+#[test]
+fn views_give_their_golden_answers() {
+    let mut files_of: BTreeMap<String, Vec<(PathBuf, String)>> = BTreeMap::new();
     for file in test_files() {
         let text = fs::read_to_string(&file).unwrap();
         let capture = text.lines().next().and_then(|line| line.strip_prefix("# capture: "));
-        let capture = capture.expect("a test file begins with `# capture: NAME`");
-        let session =
-            sessions.entry(capture.to_owned()).or_insert_with(|| open_named(capture, folder.path()));
-        let given = run(&text, session).await;
+        let capture = capture.expect("a test file begins with `# capture: NAME`").to_owned();
+        files_of.entry(capture).or_default().push((file, text));
+    }
+    let (captures, wrong) = (Mutex::new(files_of.into_iter()), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let next = || captures.lock().unwrap().next();
+                while let Some((capture, files)) = next() {
+                    wrong.lock().unwrap().extend(changed_answers(&capture, files));
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "UPDATE=1 writes new results:\n{}", wrong.join("\n"));
+}
+
+/// The files of a capture whose results differ from what they hold.
+fn changed_answers(capture: &str, files: Vec<(PathBuf, String)>) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let session = open_named(capture, folder.path());
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut wrong = Vec::new();
+    for (file, text) in files {
+        let given = runtime.block_on(run(&text, &session));
         if given != text && std::env::var_os("UPDATE").is_some() {
             fs::write(&file, given).unwrap();
         } else if given != text {
@@ -193,7 +217,7 @@ async fn views_give_their_golden_answers() {
             wrong.push(format!("{}: given, expected: {first:?}", file.display()));
         }
     }
-    assert!(wrong.is_empty(), "UPDATE=1 writes new results:\n{}", wrong.join("\n"));
+    wrong
 }
 
 /// Threads decide the order of rows that no query orders.
