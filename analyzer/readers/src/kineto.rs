@@ -31,7 +31,7 @@ use self::left::OmittedEvents;
 use self::modules::ModuleCalls;
 use self::owner::{CalledKernel, TraceOwners};
 use self::split::SplitSpans;
-use crate::join::phase;
+use crate::join::{join_steps, phase};
 use crate::model::{
     InputValue, OpDetails, TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp,
 };
@@ -68,7 +68,7 @@ struct KinetoReader {
     unnamed: Rc<CalledKernel>,
     has_launch: bool,
     /// Calls that wait for a GPU, by process and correlation.
-    waits: Vec<(usize, i64, SynchronizationKind, TraceCall)>,
+    waits: Vec<(usize, Option<i64>, SynchronizationKind, TraceCall)>,
     functions: FrameFunctions,
     modules: ModuleCalls,
     memory: memory::AllocatorEvents,
@@ -112,6 +112,8 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
         return empty.into_iter().next().unwrap_or_else(|| KinetoReader::default().checked(json.path()));
     };
     if count > 1 {
+        // Steps go on in the next document.
+        join_steps(&mut trace);
         trace.facts.insert("kineto.documents".to_owned(), count.to_string());
     }
     Ok(trace)
@@ -423,10 +425,16 @@ impl KinetoReader {
 
     fn call(&mut self, event: TraceEvent) {
         let process = self.owners.process(&event.thread.0);
-        let Some((correlation, call)) = event.arguments.correlation.zip(self.span(&event)) else { return };
-        if let Some(kind) = host_wait(&event.name) {
+        let Some(call) = self.span(&event) else { return };
+        let correlation = event.arguments.correlation;
+        let wait = host_wait(&event.name);
+        if let Some(kind) = wait {
             self.waits.push((process, correlation, kind, call));
         }
+        let Some(correlation) = correlation else {
+            self.left.uncorrelated += u64::from(wait.is_none());
+            return;
+        };
         let is_launch = event.name.contains("Launch") && event.name.contains("Kernel");
         self.has_launch |= is_launch;
         let kernel = is_launch.then(|| self.called(event.arguments));

@@ -18,6 +18,7 @@ use self::cell::SqlRow;
 use self::database::OpenDatabase;
 use self::folder::TableFolder;
 use crate::join::{join_ops, join_steps, shift};
+use crate::kineto::category::host_wait;
 use crate::model::{TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp, TraceProcess};
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
@@ -136,6 +137,20 @@ impl ReportCalls {
     fn find(&self, global: Option<i64>, correlation: Option<i64>) -> (u32, Option<&ReportCall>) {
         let process = global.filter(|global| *global != 0).map(process_number).or(self.only).unwrap_or(0);
         (process, correlation.and_then(|correlation| self.calls.get(&(process, correlation))))
+    }
+
+    /// The calls that wait for the GPU, with their process, in order.
+    fn waits(&self) -> Vec<(u32, SynchronizationKind, TraceCall, Option<u64>)> {
+        let mut waits: Vec<_> = self
+            .calls
+            .iter()
+            .filter_map(|((process, correlation), call)| {
+                let kind = host_wait(call.name.as_deref()?)?;
+                Some((*process, kind, call.call, u64::try_from(*correlation).ok()))
+            })
+            .collect();
+        waits.sort_by_key(|(process, _, call, correlation)| (call.begin_ns, *process, *correlation));
+        waits
     }
 }
 
@@ -300,7 +315,7 @@ impl NsysReader {
                 "srcKind",
                 "dstKind",
             ];
-            tables.rows(table, &columns, |row| {
+            let is_there = tables.rows(table, &columns, |row| {
                 let Some(begin_ns) = row.integer(0) else {
                     trace.losses.add(LossKind::Source, "copies, fills and waits without begin", None);
                     return;
@@ -324,6 +339,12 @@ impl NsysReader {
                     op: None,
                 });
             })?;
+            if !is_there && kind == ActivityKind::Synchronization {
+                for (number, kind, call, correlation) in calls.waits() {
+                    let process = Self::process(processes, number);
+                    trace.works.push(TraceActivity::for_wait(process, kind, call, correlation));
+                }
+            }
         }
         Ok(())
     }

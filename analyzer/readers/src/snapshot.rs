@@ -150,6 +150,7 @@ impl SnapshotReader<'_> {
             .filter(|(_, storage)| storage.free_ns.is_none())
             .map(|(place, storage)| ((storage.device, storage.address), place))
             .collect();
+        let began_ns = self.trace.ops.iter().map(|op| op.call.begin_ns).min().unwrap_or(0);
         for segment in pickle.items(segments) {
             let device =
                 self.number(*segment, "device").and_then(|device| i32::try_from(device).ok()).unwrap_or(0);
@@ -184,7 +185,7 @@ impl SnapshotReader<'_> {
                     requested,
                     alloc_ns: None,
                     free_ns: None,
-                    op: None,
+                    op: self.allocation(*block, ALLOCATION, began_ns),
                 };
                 self.trace.storages.push(storage);
             }

@@ -85,8 +85,8 @@ impl KinetoReader {
         let known: HashSet<(usize, Option<u64>)> =
             waits.map(|wait| (wait.process, wait.correlation)).collect();
         for (process, correlation, kind, call) in std::mem::take(&mut self.waits) {
-            let correlation = u64::try_from(correlation).ok();
-            if known.contains(&(process, correlation)) {
+            let correlation = correlation.and_then(|number| u64::try_from(number).ok());
+            if correlation.is_some() && known.contains(&(process, correlation)) {
                 continue;
             }
             self.trace.works.push(TraceActivity::for_wait(process, kind, call, correlation));

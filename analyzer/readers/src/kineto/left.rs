@@ -16,6 +16,8 @@ pub(super) struct OmittedEvents {
     pub(super) without_time: u64,
     of_wrong_length: u64,
     pub(super) long_inputs: u64,
+    /// Calls that no kernel, copy or fill can name.
+    pub(super) uncorrelated: u64,
     occupancy: u64,
     pub(super) host_memory: u64,
     pub(super) calls: u64,
@@ -47,6 +49,7 @@ impl OmittedEvents {
         lose("events without a time", self.without_time);
         lose("events with a negative length, or one beyond all bounds", self.of_wrong_length);
         lose("values of the inputs of ops with more than 256 bytes", self.long_inputs);
+        lose("calls of CUDA without a correlation", self.uncorrelated);
         lose("estimates of occupancy", self.occupancy);
         lose("allocations and frees of memory of the host", self.host_memory);
         lose("calls of the runtime and the driver that launch nothing", self.calls);

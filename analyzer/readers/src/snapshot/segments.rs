@@ -37,21 +37,39 @@ impl LiveSegments {
             return;
         }
         let mut freed = false;
-        // Parts that were mapped one by one can be unmapped at once.
+        // Parts that were mapped one by one can be unmapped at once, and a part of what was mapped at once.
         let end = address.saturating_add(bytes);
+        let before = self.living.range(..address).next_back().map(|(begin, _)| *begin);
         let inside: Vec<u64> =
-            self.living.range(address..end.max(address)).map(|(address, _)| *address).collect();
-        for address in inside {
-            let place = self.living.remove(&address);
-            if let Some(segment) = place.and_then(|place| trace.segments.get_mut(place)) {
-                segment.free_ns = Some(time_ns);
-                freed = true;
-            }
+            self.living.range(address..end.max(address)).map(|(begin, _)| *begin).collect();
+        for begin in before.into_iter().chain(inside) {
+            freed |= self.free(trace, begin, (address, end), time_ns);
         }
         if !freed {
             // The list of events is a ring: the allocation was overwritten.
             trace.segments.push(TraceSegment { free_ns: Some(time_ns), ..segment });
         }
+    }
+
+    /// Frees a range of the segment that begins at an address. The rest of it lives on. False without such a range.
+    fn free(&mut self, trace: &mut TraceModel, begin: u64, (low, high): (u64, u64), time_ns: i64) -> bool {
+        let Some(&index) = self.living.get(&begin) else { return false };
+        let Some(segment) = trace.segments.get_mut(index) else { return false };
+        let end = begin.saturating_add(segment.bytes);
+        let (low, high) = (low.max(begin), high.min(end));
+        if low >= high {
+            return false;
+        }
+        self.living.remove(&begin);
+        let whole = TraceSegment { ..*segment };
+        (segment.address, segment.bytes, segment.free_ns) = (low, high - low, Some(time_ns));
+        for (address, end) in [(begin, low), (high, end)] {
+            if address < end {
+                self.living.insert(address, trace.segments.len());
+                trace.segments.push(TraceSegment { address, bytes: end - address, ..whole });
+            }
+        }
+        true
     }
 }
 
@@ -87,6 +105,22 @@ pub(super) fn add_older(trace: &mut TraceModel, device: i32, (address, bytes): (
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_segment_is_unmapped() {
+        let mut trace = TraceModel::default();
+        let mut live = LiveSegments::for_device(0);
+        live.add(&mut trace, "segment_map", (0, 60), 1);
+        live.add(&mut trace, "segment_unmap", (20, 20), 2);
+        live.add(&mut trace, "segment_unmap", (0, 60), 3);
+        let found: Vec<_> = trace
+            .segments
+            .iter()
+            .map(|part| (part.address, part.bytes, part.alloc_ns, part.free_ns))
+            .collect();
+        let known = [(20, 20, 2), (0, 20, 3), (40, 20, 3)];
+        assert_eq!(found, known.map(|(address, bytes, free_ns)| (address, bytes, Some(1), Some(free_ns))));
+    }
 
     #[test]
     fn a_segment_that_grew_is_older_only_where_no_event_has_it() {

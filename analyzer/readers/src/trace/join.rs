@@ -23,25 +23,25 @@ pub fn begin(call: TraceCall) -> ThreadSpan {
 /// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
 pub fn join_ops(trace: &mut TraceModel) {
     sort_ops(&mut trace.ops);
+    let mut forward: HashMap<(usize, i64), usize> = HashMap::new();
     for (place, parent) in parents(&trace.ops).into_iter().enumerate() {
-        let outer = parent.get().and_then(|parent| trace.ops.get(parent)).map(|op| op.phase);
-        if let Some(op) = trace.ops.get_mut(place) {
-            op.parent = parent;
-            // Whatever runs inside of backward or of the optimizer belongs to it.
-            let is_part = |phase: &Phase| matches!(phase, Phase::Backward | Phase::Optimizer);
-            op.phase = outer.filter(is_part).unwrap_or(op.phase);
-        }
-    }
-    let mut forward: HashMap<i64, usize> = HashMap::new();
-    for (place, op) in trace.ops.iter().enumerate() {
-        if let (Some(sequence), Phase::Forward) = (op.sequence(), op.phase) {
-            forward.entry(sequence).or_insert(place);
-        }
-    }
-    for op in trace.ops.iter_mut().filter(|op| op.phase == Phase::Backward) {
-        if let Some(details) = &mut op.details {
-            let found = details.sequence.and_then(|sequence| forward.get(&sequence));
-            details.forward = found.copied().into();
+        let outer = parent.get().and_then(|parent| trace.ops.get(parent));
+        let (outer_phase, outer_forward) = (outer.map(|op| op.phase), outer.and_then(TraceOp::forward));
+        let Some(op) = trace.ops.get_mut(place) else { continue };
+        let node = op.sequence().map(|sequence| (op.process, sequence));
+        let is_gradient = op.phase == Phase::Backward;
+        op.parent = parent;
+        // Whatever runs inside of backward or of the optimizer belongs to it.
+        let is_part = |phase: &Phase| matches!(phase, Phase::Backward | Phase::Optimizer);
+        op.phase = outer_phase.filter(is_part).unwrap_or(op.phase);
+        if op.phase == Phase::Backward {
+            let own = node.filter(|_| is_gradient).and_then(|node| forward.get(&node).copied());
+            if let Some(found) = own.or(outer_forward) {
+                op.details_mut().forward = Some(found).into();
+            }
+        } else if let Some(node) = node.filter(|_| op.phase == Phase::Forward) {
+            // Ops that make no node of autograd have the number of the next one: the last op of a number made it.
+            forward.insert(node, place);
         }
     }
     let kernels = trace.kernels.iter_mut().map(|kernel| (kernel.call, &mut kernel.op));
@@ -86,14 +86,12 @@ fn is_step(name: &str) -> bool {
 
 /// Gives ops the number of steps that ended before them. Returns the number of steps.
 pub fn join_steps(trace: &mut TraceModel) -> usize {
-    let mut ends: HashMap<usize, Vec<i64>> = HashMap::new();
-    for op in trace.ops.iter().filter(|op| is_step(&op.name)) {
-        ends.entry(op.process).or_default().push(op.call.end_ns);
-    }
     let mut steps = 0;
     for process in 0..trace.processes.len() {
-        let Some(ends) = ends.get_mut(&process) else { continue };
-        ends.sort_unstable();
+        let ends = step_ends(trace, process);
+        if ends.is_empty() {
+            continue;
+        }
         steps += ends.len();
         for op in trace.ops.iter_mut().filter(|op| op.process == process) {
             let ended = ends.partition_point(|end| *end <= op.call.begin_ns);
@@ -101,6 +99,23 @@ pub fn join_steps(trace: &mut TraceModel) -> usize {
         }
     }
     steps
+}
+
+/// The ends of the steps of a process, in order. Several threads may have a range around one step.
+fn step_ends(trace: &TraceModel, process: usize) -> Vec<i64> {
+    let mut steps: Vec<&TraceOp> =
+        trace.ops.iter().filter(|op| op.process == process && is_step(&op.name)).collect();
+    steps.sort_by_key(|op| op.call.begin_ns);
+    let mut ended: HashMap<&str, i64> = HashMap::new();
+    let mut ends = Vec::new();
+    for op in steps {
+        let before = ended.insert(&op.name, op.call.end_ns);
+        if before.is_none_or(|end| end <= op.call.begin_ns) {
+            ends.push(op.call.end_ns);
+        }
+    }
+    ends.sort_unstable();
+    ends
 }
 
 /// The part of a step that an op belongs to, by its name.
@@ -153,9 +168,57 @@ pub(crate) fn shift_processes(trace: &mut TraceModel, base_ns: i64, is_shifted: 
 
 #[cfg(test)]
 mod tests {
-    use stallmap_schema::word::OpKind;
+    use stallmap_schema::word::{Instrument, OpKind};
 
     use super::*;
+    use crate::model::{OpDetails, TraceProcess};
+
+    fn op(process: usize, (begin_ns, end_ns): (i64, i64), name: &str, sequence: Option<i64>) -> TraceOp {
+        let call = TraceCall { thread: process as u64, begin_ns, end_ns };
+        let phase = if name.ends_with("Backward0") { Phase::Backward } else { Phase::Forward };
+        let details = OpDetails { sequence, ..OpDetails::default() };
+        TraceOp { process, phase, ..TraceOp::for_call(call, OpKind::Torch, name) }.with_details(details)
+    }
+
+    fn of_two_processes(ops: Vec<TraceOp>) -> TraceModel {
+        let processes = [1, 2].map(|number| TraceProcess::with_number(number, Instrument::Timeline));
+        TraceModel { ops, processes: processes.into(), ..TraceModel::default() }
+    }
+
+    #[test]
+    fn a_gradient_and_what_it_calls_have_the_op_that_made_its_node() {
+        let mut trace = of_two_processes(vec![
+            // A comparison makes no node. Its number is that of the next op.
+            op(0, (0, 5), "aten::gt", Some(7)),
+            op(0, (10, 20), "aten::mm", Some(7)),
+            op(1, (11, 21), "aten::mul", Some(7)),
+            op(0, (30, 40), "MmBackward0", Some(7)),
+            op(0, (31, 39), "aten::mm", None),
+            // Computed again in backward: a number of another thread.
+            op(0, (32, 38), "aten::gt", Some(7)),
+            op(1, (41, 50), "MulBackward0", Some(7)),
+        ]);
+        join_ops(&mut trace);
+        let forward: Vec<Option<usize>> = trace.ops.iter().map(TraceOp::forward).collect();
+        assert_eq!(forward, [None, None, None, Some(1), Some(1), Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn a_step_that_two_threads_name_is_one() {
+        let step = |thread: u64, begin_ns: i64, name: &str| TraceOp {
+            call: TraceCall { thread, begin_ns, end_ns: begin_ns + 9 },
+            ..op(0, (0, 0), name, None)
+        };
+        let mut trace = of_two_processes(vec![
+            step(1, 0, "ProfilerStep#0"),
+            step(2, 1, "ProfilerStep#0"),
+            step(1, 10, "ProfilerStep#1"),
+            // The numbers of another cycle begin again.
+            step(1, 20, "ProfilerStep#0"),
+        ]);
+        assert_eq!(join_steps(&mut trace), 3);
+        assert_eq!(trace.ops.iter().map(|op| op.step).collect::<Vec<_>>(), [0, 0, 1, 2]);
+    }
 
     #[test]
     fn ops_are_sorted_as_a_stable_sort_does() {
