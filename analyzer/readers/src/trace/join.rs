@@ -86,12 +86,11 @@ fn is_step(name: &str) -> bool {
 
 /// Gives ops the number of steps that ended before them. Returns the number of steps.
 pub fn join_steps(trace: &mut TraceModel) -> usize {
+    let mut ends_of = step_ends(&trace.ops);
     let mut steps = 0;
     for process in 0..trace.processes.len() {
-        let ends = step_ends(trace, process);
-        if ends.is_empty() {
-            continue;
-        }
+        let Some(ends) = ends_of.get_mut(&process) else { continue };
+        ends.sort_unstable();
         steps += ends.len();
         for op in trace.ops.iter_mut().filter(|op| op.process == process) {
             let ended = ends.partition_point(|end| *end <= op.call.begin_ns);
@@ -101,21 +100,19 @@ pub fn join_steps(trace: &mut TraceModel) -> usize {
     steps
 }
 
-/// The ends of the steps of a process, in order. Several threads may have a range around one step.
-fn step_ends(trace: &TraceModel, process: usize) -> Vec<i64> {
-    let mut steps: Vec<&TraceOp> =
-        trace.ops.iter().filter(|op| op.process == process && is_step(&op.name)).collect();
+/// The ends of the steps of each process. Several threads may have a range around one step.
+fn step_ends(ops: &[TraceOp]) -> HashMap<usize, Vec<i64>> {
+    let mut steps: Vec<&TraceOp> = ops.iter().filter(|op| is_step(&op.name)).collect();
     steps.sort_by_key(|op| op.call.begin_ns);
-    let mut ended: HashMap<&str, i64> = HashMap::new();
-    let mut ends = Vec::new();
+    let mut ended: HashMap<(usize, &str), i64> = HashMap::new();
+    let mut ends_of: HashMap<usize, Vec<i64>> = HashMap::new();
     for op in steps {
-        let before = ended.insert(&op.name, op.call.end_ns);
+        let before = ended.insert((op.process, &op.name), op.call.end_ns);
         if before.is_none_or(|end| end <= op.call.begin_ns) {
-            ends.push(op.call.end_ns);
+            ends_of.entry(op.process).or_default().push(op.call.end_ns);
         }
     }
-    ends.sort_unstable();
-    ends
+    ends_of
 }
 
 /// The part of a step that an op belongs to, by its name.
