@@ -92,7 +92,9 @@ pub(crate) fn steps(sequence: &LaunchSequence) -> Option<StepCuts> {
         return None;
     }
     let alike = chosen.alike as f64;
-    Some(StepCuts { cuts, ranges: Vec::new(), confidence: (1.0 - chosen.irregular) * alike / (alike + 1.0) })
+    // Steps that are alike and not equal, as of a cache that grows, are half as sure.
+    let sure = f64::midpoint(1.0 - chosen.irregular, alike / (cuts.len() - 1) as f64);
+    Some(StepCuts { cuts, ranges: Vec::new(), confidence: sure * alike / (alike + 1.0) })
 }
 
 impl JudgedCuts {

@@ -7,6 +7,9 @@ use super::sequence::LaunchSequence;
 const WARM_UP: f64 = 1.5;
 /// The first of two steps is warm-up only beyond this: nothing shows how much steps vary.
 const WARM_UP_OF_TWO: f64 = 2.0;
+/// A step of the first half that is so much longer than the later ones' median ends what ran before it: a trial, a check of
+/// results, a warm-up of the program's own. It counts only where the sequence of kernels shows the steps.
+const PAUSE: f64 = 10.0;
 
 /// The part of a program that a launch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,28 +67,35 @@ pub(crate) fn phases(sequence: &LaunchSequence, steps: Option<&StepCuts>) -> Vec
     let Some(steps) = steps else {
         return std::iter::repeat_n(SequencePhase::Once, sequence.launches.len()).collect();
     };
-    let warm = warm_up(sequence, &steps.cuts);
+    let (before, part) = before_steps(sequence, steps);
     let last = steps.cuts.len().saturating_sub(1);
     let phase = |at: usize| match steps.cuts.partition_point(|cut| *cut <= at) {
         0 => SequencePhase::Setup(SetupPart::Initialization),
         passed if passed > last => SequencePhase::End,
-        passed if passed <= warm => SequencePhase::Setup(SetupPart::WarmUp),
-        passed => SequencePhase::Steady(u32::try_from(passed - 1 - warm).unwrap_or(u32::MAX), passed - 1),
+        passed if passed <= before => SequencePhase::Setup(part),
+        passed => SequencePhase::Steady(u32::try_from(passed - 1 - before).unwrap_or(u32::MAX), passed - 1),
     };
     (0..sequence.launches.len()).map(phase).collect()
 }
 
-/// The number of first steps that are warm-up. At least one step is none.
-fn warm_up(sequence: &LaunchSequence, cuts: &[usize]) -> usize {
-    let spans = spans(sequence, cuts);
+/// The number of first steps that belong to set-up, and the part of it that they are. At least one step is none.
+fn before_steps(sequence: &LaunchSequence, steps: &StepCuts) -> (usize, SetupPart) {
+    let spans = spans(sequence, &steps.cuts);
     if spans.len() < 2 {
-        return 0;
+        return (0, SetupPart::WarmUp);
     }
     let later = spans.get(spans.len() / 2..).unwrap_or_default();
-    let Some(usual) = median(later.iter().copied()) else { return 0 };
+    let Some(usual) = median(later.iter().copied()) else { return (0, SetupPart::WarmUp) };
     let limit = if spans.len() == 2 { WARM_UP_OF_TWO } else { WARM_UP };
     let is_slow = |span: &&usize| **span as f64 > limit * usual as f64;
-    spans.iter().take(spans.len() - 1).take_while(is_slow).count()
+    let slow = spans.iter().take(spans.len() - 1).take_while(is_slow).count();
+    if steps.confidence >= 1.0 {
+        return (slow, SetupPart::WarmUp);
+    }
+    // The pause is before the work of its step, which is like the later ones, and is no part of it.
+    let is_behind_pause = |at: &usize| spans.get(*at).is_some_and(|span| *span as f64 > PAUSE * usual as f64);
+    let pause = (1..=spans.len() / 2).rev().find(is_behind_pause).filter(|pause| *pause > slow);
+    pause.map_or((slow, SetupPart::WarmUp), |pause| (pause, SetupPart::Initialization))
 }
 
 /// The time of each step, from the end of the work of the step before it. Of the first step, from the begin of its work.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use arrow::array::{Array as _, ArrowPrimitiveType, AsArray as _, RecordBatch, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use datafusion::error::Result;
 use stallmap_schema::word::{ActivityKind, CopyKind, OpKind, Phase, SynchronizationKind};
 use stallmap_tables::column::{column, wrong};
@@ -14,7 +14,7 @@ use super::sequence::SequenceLaunch;
 
 /// Columns that are read, by table.
 pub(crate) const SOURCES: [(&str, &[&str]); 6] = [
-    ("launch", &["kernel_id", "run_id", "ordinal", "function_id", "op_id", "pystates_hash"]),
+    ("launch", &["kernel_id", "run_id", "ordinal", "function_id", "device_id", "op_id", "pystates_hash"]),
     ("launch_run", &["run_id", "kernel_id", "thread_id", "begin_ns", "end_ns"]),
     (
         "op",
@@ -65,8 +65,9 @@ const TUNERS: [(&str, &str); 5] = [
     ("torch/_inductor/runtime/triton_heuristics.py", "bench"),
 ];
 
-/// Equality of two launches: the same kernel in the same module.
-pub(crate) type LaunchKey = (u64, Option<String>);
+/// Equality of two launches: the same kernel on the same device in the same module. A model that is spread over devices, or
+/// copied to them, runs equal kernels on each in one step.
+pub(crate) type LaunchKey = (u64, i32, Option<String>);
 
 /// One process.
 #[derive(Default)]
@@ -119,6 +120,7 @@ pub(crate) fn processes(sources: &PhaseSources) -> Result<BTreeMap<u32, Sequence
     let runs = column::<UInt32Type>(launch, "run_id")?;
     let ordinals = column::<UInt64Type>(launch, "ordinal")?;
     let functions = column::<UInt64Type>(launch, "function_id")?;
+    let devices = column::<Int32Type>(launch, "device_id")?;
     for row in 0..launch.num_rows() {
         let (kernel_id, run) = (kernels.value(row), runs.value(row));
         let op = optional::<UInt64Type>(launch, "op_id", row)?.and_then(|op| ops.get(&op));
@@ -135,7 +137,7 @@ pub(crate) fn processes(sources: &PhaseSources) -> Result<BTreeMap<u32, Sequence
             optimizer_steps: op.map(|op| op.steps),
             is_trial: op.is_some_and(|op| op.is_trial) || stack.is_some_and(|stack| trials.contains(&stack)),
         };
-        let key = (functions.value(row), op.and_then(|op| op.module.clone()));
+        let key = (functions.value(row), devices.value(row), op.and_then(|op| op.module.clone()));
         processes.entry(run).or_default().launches.insert(ordinals.value(row), (key, known));
     }
     for (run, copies) in copies(activity)? {

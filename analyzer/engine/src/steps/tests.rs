@@ -272,6 +272,21 @@ fn slow_first_steps_are_warm_up() {
     assert_eq!(phases(&sequence, None)[0], SequencePhase::Once);
 }
 
+#[test]
+fn a_pause_ends_what_ran_before_the_steps() {
+    let step = pass(2);
+    let mut launches = launched(repeated(&step, 29));
+    let begin = 5 * step.len();
+    for (_, launch) in launches.iter_mut().skip(begin) {
+        launch.gpu_ns = launch.gpu_ns.map(|(begin, end)| (begin + 10_000_000, end + 10_000_000));
+    }
+    let sequence = LaunchSequence::from_launches(launches);
+    let found = phases(&sequence, steps(&sequence).as_ref());
+    assert_eq!(found[begin - 1], SequencePhase::Setup(SetupPart::Initialization));
+    assert_eq!(found[begin], SequencePhase::Steady(0, 5));
+    assert_eq!(found.last(), Some(&SequencePhase::Steady(23, 28)));
+}
+
 proptest! {
     /// A loop is found behind any set-up of other kernels, whatever its kernels are.
     #[test]
