@@ -7,7 +7,8 @@ use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
 /// Longer names are given as they are: substitutions can make a short mangled name endlessly long.
 const LONGEST: usize = 1 << 18;
 
-/// A function's name, demangled. As it is where it is not mangled, damaged, or too long. A function that is compiled for
+/// A function's name, demangled. As it is where it is not mangled, damaged, or too long. Names that begin otherwise than with
+/// `_Z` are types to the library: `f` would be `float`. A function that is compiled for
 /// one kernel only, `$kernel$function`, is one in a kernel.
 pub fn demangle(name: &str) -> String {
     if let Some((kernel, function)) = name.strip_prefix('$').and_then(|local| local.rsplit_once('$'))
@@ -29,7 +30,8 @@ fn demangled(name: &str) -> String {
 
 fn demangled_with(name: &str, options: DemangleOptions) -> String {
     let mut text = BoundedText(String::new());
-    let symbol = Some(name).filter(|name| name.len() <= LONGEST).and_then(|name| Symbol::new(name).ok());
+    let is_mangled = name.starts_with("_Z") && name.len() <= LONGEST;
+    let symbol = is_mangled.then_some(name).and_then(|name| Symbol::new(name).ok());
     match symbol.map(|symbol| symbol.structured_demangle(&mut text, &options)) {
         Some(Ok(())) => text.0,
         _ => name.to_owned(),
@@ -57,7 +59,7 @@ mod tests {
     fn a_function_of_one_kernel_names_it() {
         assert_eq!(demangle("$callee$_Z5fetchPKjj"), "fetch(unsigned int const*, unsigned int) in callee");
         assert_eq!(demangle("$_Z1kPf$_Z1fv"), "f() in k(float*)");
-        for name in ["$", "$a$b", "plain", "$_Z1fv"] {
+        for name in ["$", "$a$b", "plain", "$_Z1fv", "f", "Kx", "St"] {
             assert_eq!(demangle(name), name);
         }
     }
