@@ -242,8 +242,26 @@ impl Session {
         Box::pin(async move {
             let plan = self.plan(sql).await?;
             check_read_only(&plan)?;
+            self.check_drop(&plan)?;
             self.frame(plan).await
         })
+    }
+
+    /// An error for a statement that drops a table of a capture, or a view of the library.
+    fn check_drop(&self, plan: &LogicalPlan) -> Result<(), AnalyzeError> {
+        let name = match plan {
+            LogicalPlan::Ddl(DdlStatement::DropView(drop)) => drop.name.table(),
+            LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => drop.name.table(),
+            _ => return Ok(()),
+        };
+        let is_held = self.captures.iter().any(|capture| {
+            capture.tables.contains_key(name) || capture.derived.iter().any(|table| table.name == name)
+        });
+        if !is_held && !self.views.iter().any(|view| view.name == name) {
+            return Ok(());
+        }
+        let hint = "DROP removes only what the session made with CREATE VIEW or CREATE TABLE AS";
+        Err(AnalyzeError::ReadOnly { statement: format!("DROP of `{name}`"), hint })
     }
 
     /// Runs a plan of [`Session::plan`] that passes [`Session::check_reads_only`], for example with values for its

@@ -103,6 +103,7 @@ snapshot!(sql_wrong_arguments, ["sql", "tiny.stallmap", "-c", "SELECT poisson_lo
 snapshot!(sql_statement_ends, ["sql", "tiny.stallmap", "-c", "SELECT (grid_x FROM launch"]);
 snapshot!(sql_unknown_capture, ["sql", "tiny.stallmap", "-c", "SELECT * FROM b.launch"]);
 snapshot!(sql_runtime_error, ["sql", "tiny.stallmap", "-c", "SELECT CAST(name AS INT) FROM op"]);
+snapshot!(sql_drops_no_table_of_a_capture, ["sql", "tiny.stallmap", "-c", "DROP TABLE launch"]);
 snapshot!(sql_is_read_only, ["sql", "tiny.stallmap", "-c", "COPY launch TO 'launch.parquet'"]);
 snapshot!(
     sql_first_error_ends,
