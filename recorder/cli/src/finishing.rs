@@ -198,9 +198,14 @@ fn warnings(summary: &FinishSummary) -> Vec<String> {
     let mut warnings = Vec::new();
     // Experiments are no launches of the program, and neither are the replays that count their instructions.
     let is_experiment = summary.runs.iter().any(|run| run.experiment_count > 0);
+    // Helpers of a program, such as compilers and loaders, launch nothing.
+    let has_launches = |instrument: Instrument| {
+        summary.runs.iter().any(|run| run.run.instrument == instrument && run.launch_count > 0)
+    };
     for run in &summary.runs {
         let (word, process) = (run.run.instrument.word(), run.run.process_id);
-        if run.launch_count == 0 && run.replays.is_empty() && !is_experiment {
+        let is_helper = has_launches(run.run.instrument);
+        if run.launch_count == 0 && run.replays.is_empty() && !is_experiment && !is_helper {
             warnings.push(format!("no launches seen in the {word} run of process {process}"));
         }
         if run.unmatched_launch_count > 0 {
