@@ -48,8 +48,23 @@ rows! {
     }
 }
 
-/// Data that an imported file never had: the import has lost nothing.
-const OUTSIDE: &str = "not in the imported file: ";
+/// Begins of what an option leaves out, another tool never has, or an import does not read on purpose.
+const OMITTED: [&str; 9] = [
+    "not recorded: ",
+    "not in the imported file: ",
+    "launch was not selected",
+    "trial of a tuner",
+    "estimates of occupancy",
+    "events of category ",
+    "keys of the imported file that are not read",
+    "calls of the runtime and the driver that launch nothing",
+    "allocations and frees of memory of the host",
+];
+
+/// True for a loss that an option wanted, that other tools do not record, or that is not of the program.
+pub(crate) fn is_wanted(reason: &str) -> bool {
+    OMITTED.iter().any(|start| reason.starts_with(start))
+}
 
 /// Queries the completeness.
 pub(crate) async fn known(session: &Session) -> Outcome<CostCompleteness> {
@@ -59,7 +74,7 @@ pub(crate) async fn known(session: &Session) -> Outcome<CostCompleteness> {
         .next();
     let lost = answer::asked(session, queries::report::LOSSES, &queries::report::LOSSES.sql(&[])).await?;
     let lost = LostRow::read(queries::report::LOSSES.name, &lost)?;
-    let is_lossy = lost.iter().any(|row| !row.reason.as_deref().unwrap_or_default().starts_with(OUTSIDE));
+    let is_lossy = lost.iter().any(|row| !is_wanted(row.reason.as_deref().unwrap_or_default()));
     Ok(found.map(|found| CostCompleteness::from_row(found, is_lossy)).unwrap_or_default())
 }
 
@@ -77,12 +92,18 @@ impl CostCompleteness {
         }
     }
 
+    /// True if a launch was sampled.
+    pub(crate) fn has_samples(&self) -> bool {
+        self.collected_samples > 0.0
+    }
+
     /// One line about the completeness of the costs.
     fn line(&self, capture: &str) -> String {
         let taken = self.collected_samples + self.lost_samples;
         let samples = if taken > 0.0 {
             let collected = number::percent(self.collected_samples / taken);
-            format!("{collected} of {} samples collected", number::measured(taken))
+            let scaled = if self.periods.contains(',') { " (rows are scaled to one period)" } else { "" };
+            format!("{collected} of {} samples collected{scaled}", number::measured(taken))
         } else {
             "no samples".to_owned()
         };

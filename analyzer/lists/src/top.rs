@@ -51,7 +51,9 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
     let runtime = runtime()?;
     let filter = runtime.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     let sql = filter.as_ref().map_or(sql.clone(), |filter| filter.sql(&sql));
-    if args.sql {
+    // Where no sample ranks tensors, their accesses do.
+    let can_be_accesses = section == queries::TENSORS && args.sort.is_none() && filter.is_none();
+    if args.sql && !can_be_accesses {
         return output::print(&sql).map(|()| OK);
     }
     let (known, rows) = {
@@ -59,17 +61,21 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, section, &sql))?)
     };
     let (mut section, mut sql, mut rows) = (section, sql, rows);
-    if let Some((other, other_sql)) = with_accesses(args, section, &rows) {
-        let other_sql = filter.as_ref().map_or(other_sql.clone(), |filter| filter.sql(&other_sql));
-        let found = runtime.block_on(asked(&session, other, &other_sql))?;
-        if found.iter().any(|batch| batch.num_rows() > 0) {
-            (section, sql, rows) = (other, other_sql, found);
+    if can_be_accesses && !known.has_samples() && is_empty(&rows) {
+        let other = queries::TOUCHED.sql(&[("$top", args.rows.into())]);
+        let found = runtime.block_on(asked(&session, queries::TOUCHED, &other))?;
+        if !is_empty(&found) {
+            (section, sql, rows) = (queries::TOUCHED, other, found);
         }
+    }
+    if args.sql {
+        return output::print(&sql).map(|()| OK);
     }
     known.say(&args.capture, args.output.format())?;
     filter.iter().try_for_each(|filter| filter.say(args.output.format(), ALL))?;
-    let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
-    let absence = if is_empty { runtime.block_on(absent::why(&session, &sql)) } else { None };
+    let is_empty = is_empty(&rows);
+    let absence =
+        if is_empty && filter.is_none() { runtime.block_on(absent::why(&session, &sql)) } else { None };
     if let Some(format) = args.output.format().for_programs() {
         return write_rows(&rows, format).map(|()| OK);
     }
@@ -80,15 +86,8 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
     show(args, section, &rows, absence.as_deref()).map(|()| OK)
 }
 
-/// The query that ranks tensors by their accesses, where no sample ranks one.
-fn with_accesses(
-    args: &TopArgs,
-    section: CommandQuery,
-    rows: &[RecordBatch],
-) -> Option<(CommandQuery, String)> {
-    let is_unranked = rows.iter().all(|batch| batch.num_rows() == 0);
-    let is_asked = section == queries::TENSORS && args.sort.is_none() && is_unranked;
-    is_asked.then(|| (queries::TOUCHED, queries::TOUCHED.sql(&[("$top", args.rows.into())])))
+fn is_empty(rows: &[RecordBatch]) -> bool {
+    rows.iter().all(|batch| batch.num_rows() == 0)
 }
 
 fn section(args: &TopArgs) -> Outcome<CommandQuery> {
@@ -156,7 +155,8 @@ fn show(args: &TopArgs, section: CommandQuery, rows: &[RecordBatch], absence: Op
     let canvas = output::page();
     let mut heading = canvas.paint.text(TextRole::Heading, section.title()) + "\n";
     for line in section.doc() {
-        heading += &(canvas.paint.text(TextRole::Dim, line) + "\n");
+        let line = if args.filter.is_empty() { line.to_owned() } else { of_chosen(line) };
+        heading += &(canvas.paint.text(TextRole::Dim, &line) + "\n");
     }
     let table = TextTable::from_batches(rows, NumberFormat::Report).map_err(arrow_failure)?.without_samples();
     let mut table = table.without(if output::is_wide() { &[] } else { DETAILS });
@@ -174,6 +174,12 @@ fn show(args: &TopArgs, section: CommandQuery, rows: &[RecordBatch], absence: Op
     output::print(&hint(&args.capture, section))
 }
 
+/// A line about a list, where a filter chooses the launches.
+fn of_chosen(line: &str) -> String {
+    line.replace("add up to all launches", "add up to the chosen launches")
+        .replace("add up to the samples", "add up to the samples of the chosen launches")
+}
+
 /// The peaks of GPUs, above what holds them.
 fn peak(rows: &[RecordBatch]) -> Outcome<()> {
     let canvas = output::page();
@@ -189,6 +195,7 @@ fn hint(capture: &Path, section: CommandQuery) -> String {
         queries::ABLATED => "tensors --ablated",
         queries::TRAFFIC => "tensors --traffic",
         queries::SHARED => "tensors --shared",
+        queries::TOUCHED => "tensors",
         _ => section.name,
     };
     let text = format!("stallmap top {what} {capture} --sql   prints the query");

@@ -158,7 +158,8 @@ impl VerdictRows {
         losses.sort_by_key(LossFacts::harm);
         let are_copies = lines.iter().any(|row| row.kind == "copy");
         let is_empty = phase != ProgramPhase::Steady && run.phase_launches == 0;
-        let touched = if !is_empty && lines.iter().all(|row| row.share.is_none()) {
+        let is_ranked = run.samples.unwrap_or_default() > 0.0 || run.time_ns.is_some();
+        let touched = if !is_ranked && lines.iter().all(|row| row.share.is_none()) {
             touched(session).await?
         } else {
             vec![]

@@ -111,7 +111,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
     let is_asked_for = |section: CommandQuery| args.section.iter().any(|name| name == section.name);
     if is_brief {
         answers = without_coverage(answers)?;
-        runtime.block_on(with_accesses(&session, &mut answers, &top))?;
+        runtime.block_on(with_accesses(&session, &mut answers, &top, filter.as_ref()))?;
     }
     answers.retain(|answer| {
         answer.count() > 0 || !OPTIONAL.contains(&answer.section.name) || is_asked_for(answer.section)
@@ -197,15 +197,15 @@ fn wanted(names: &[String]) -> Outcome<Vec<CommandQuery>> {
         .collect())
 }
 
-/// Tensors by their accesses, where no sample ranks one.
+/// Tensors by their accesses, where no sample ranks one, and no filter leaves out those that are ranked.
 async fn with_accesses(
     session: &Session,
     answers: &mut Vec<SectionAnswer>,
     top: &[(&'static str, u64)],
+    filter: Option<&LaunchFilter>,
 ) -> Outcome<()> {
-    let Some(at) =
-        answers.iter().position(|answer| answer.section == queries::TENSORS && answer.count() == 0)
-    else {
+    let is_unranked = |answer: &SectionAnswer| answer.section == queries::TENSORS && answer.count() == 0;
+    let Some(at) = answers.iter().position(is_unranked).filter(|_| filter.is_none()) else {
         return Ok(());
     };
     let touched = answers_of(session, vec![(rankings::TOUCHED, rankings::TOUCHED.sql(top))]).await?;

@@ -61,7 +61,12 @@ pub fn run(context: &CommandContext, args: &SourceArgs) -> Outcome {
     let runtime = runtime()?;
     let filter = runtime.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     let Some(kernel) = runtime.block_on(kernel::choose(&session, filter.as_ref()))? else {
-        return output::print("(the capture has no kernels)\n").map(|()| OK);
+        let none = if filter.is_some() {
+            "(the filter chooses no kernels)\n"
+        } else {
+            "(the capture has no kernels)\n"
+        };
+        return output::print(none).map(|()| OK);
     };
     let parameters = [("$function", kernel)];
     if args.sql {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::known::is_wanted;
 use stallmap_console::output::number::{counted, grouped, measured, nanosecond_range, nanoseconds, percent};
 use stallmap_console::rows;
 
@@ -16,18 +17,6 @@ const DAMAGE: [&str; 9] = [
     "recording ended",
     "not JSON",
     "complete JSON",
-];
-/// Begins of what an option leaves out, another tool never has, or an import does not read on purpose.
-const OMITTED: [&str; 9] = [
-    "not recorded: ",
-    "not in the imported file: ",
-    "launch was not selected",
-    "trial of a tuner",
-    "estimates of occupancy",
-    "events of category ",
-    "keys of the imported file that are not read",
-    "calls of the runtime and the driver that launch nothing",
-    "allocations and frees of memory of the host",
 ];
 
 /// Programs with fewer launches repeat nothing, which needs no words.
@@ -330,7 +319,7 @@ pub(super) fn trust(
 impl LossFacts {
     /// True for data that an option left out, that other tools do not record, or that is not of the program.
     pub(super) fn is_wanted(&self) -> bool {
-        OMITTED.iter().any(|start| self.reason.starts_with(start))
+        is_wanted(&self.reason)
     }
 
     /// The order of losses: files that end too early or are damaged first, then lost data, then estimates, then bundles,

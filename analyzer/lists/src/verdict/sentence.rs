@@ -94,7 +94,7 @@ fn unsampled(facts: &SentenceFacts<'_>) -> Option<String> {
     if facts.run.samples.unwrap_or_default() > 0.0 {
         return None;
     }
-    let most = costliest(facts.run);
+    let most = costliest(facts);
     if facts.run.is_imported || facts.phases.idle_share.is_some() {
         // Its times are measured, and answer more than samples would.
         return Some(most.unwrap_or_default());
@@ -110,7 +110,10 @@ fn unsampled(facts: &SentenceFacts<'_>) -> Option<String> {
 /// The peak of a capture that has allocations only.
 fn allocated(memory: &AllocationFacts) -> Option<String> {
     let peak = bytes(memory.peak_bytes?);
-    let allocations = counted(memory.allocations, "allocation", "allocations");
+    let allocations = match memory.allocations {
+        1 => "allocation peaks".to_owned(),
+        count => format!("{} allocations peak", grouped(count.into())),
+    };
     let left = memory
         .left_bytes
         .filter(|left| *left > 0.0)
@@ -118,7 +121,7 @@ fn allocated(memory: &AllocationFacts) -> Option<String> {
     let most = memory.category.as_deref().zip(memory.share).filter(|(category, _)| *category != "other");
     let most =
         most.map_or_else(String::new, |(category, share)| format!(", {} of it {category}", percent(share)));
-    Some(format!("Its {allocations} peak at {peak}{most}, and {left}.{}", failed(memory).unwrap_or_default()))
+    Some(format!("Its {allocations} at {peak}{most}, and {left}.{}", failed(memory).unwrap_or_default()))
 }
 
 /// The allocation that failed.
@@ -134,14 +137,18 @@ fn failed(memory: &AllocationFacts) -> Option<String> {
 }
 
 /// The kernel with most of the time.
-fn costliest(run: &RunFacts) -> Option<String> {
+fn costliest(facts: &SentenceFacts<'_>) -> Option<String> {
+    let run = facts.run;
     let (kernel, share) = run.costliest.as_deref().zip(run.costliest_share)?;
     let kernel = shorten(kernel, NAME, ShortenSide::Middle);
     let percent = share * 100.0;
     let untimed = run.launches.saturating_sub(run.timed_launches);
     if untimed == 0 {
-        let part =
-            if run.steps > 0 { format!(" of the {}", run.step_noun(run.steps)) } else { String::new() };
+        let part = match facts.phase {
+            ProgramPhase::Steady if run.steps > 0 => format!(" of the {}", run.step_noun(run.steps)),
+            ProgramPhase::Steady | ProgramPhase::All => String::new(),
+            phase => format!(" of phase {}", phase.name()),
+        };
         return Some(format!("{kernel} takes {percent:.0} % of the GPU time{part}."));
     }
     let launches = counted(run.launches, "launch", "launches");
@@ -158,7 +165,7 @@ fn waiting(facts: &SentenceFacts<'_>) -> Option<String> {
     let first = slow(facts).filter(|finding| is_about_steps && finding.class == "cpu_bound")?;
     let fact = first.fact.as_deref()?;
     if facts.phases.steps > 0
-        && let Some((_, because)) = fact.split_once(", because ")
+        && let Some((_, because)) = fact.split_once("because ")
     {
         // The sentence about a step has the part already.
         let mut letters = because.chars();
@@ -236,7 +243,7 @@ fn memory(facts: &SentenceFacts<'_>) -> Option<String> {
 
 /// The most frequent stall reason and its kernel.
 fn reason(facts: &SentenceFacts<'_>) -> String {
-    let Some(first) = facts.reasons.first() else { return memory_spread(facts) };
+    let Some(first) = facts.reasons.first() else { return "None of these launches has samples.".to_owned() };
     let percent = first.share.unwrap_or_default() * 100.0;
     let kernel =
         first.kernel.as_deref().map(|kernel| format!(", most of it in {kernel}")).unwrap_or_default();
