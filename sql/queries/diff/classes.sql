@@ -13,7 +13,7 @@ WITH unit AS (
 )
 SELECT
   a.capture, a.level, a.key, a.class,
-  CASE WHEN a.level = 'op' THEN count(DISTINCT a.op_id) ELSE count(*) END / max(u.unit) AS calls,
+  CASE WHEN a.level = 'op' THEN count(DISTINCT a.op_id) ELSE sum(m.launches) END / max(u.unit) AS calls,
   max(a.size) AS size, sum(m.time) / max(u.unit) AS time
 FROM every.launch l
 JOIN diff_align a ON a.capture = l.capture AND a.kernel_id = l.kernel_id

@@ -35,8 +35,9 @@ WITH spread AS (
       END AS DOUBLE
     ) AS unit
   FROM (
-    SELECT l.capture, l.run_id, count(DISTINCT o.program_step) AS steps, count(*) AS launches
+    SELECT l.capture, l.run_id, count(DISTINCT o.program_step) AS steps, count(w.kernel_id) AS launches
     FROM every.launch l
+    LEFT JOIN every.program_launch w ON w.capture = l.capture AND w.kernel_id = l.kernel_id
     LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
     GROUP BY l.capture, l.run_id
   )

@@ -40,14 +40,16 @@ WITH capture AS (
     END AS source,
     CASE WHEN bool_and(k.is_replay) THEN '1'
       ELSE CAST(count(DISTINCT CASE WHEN NOT k.is_replay THEN k.run_id END) AS VARCHAR) END AS runs,
-    count(DISTINCT k.kernel_id) AS launches
+    count(DISTINCT w.kernel_id) AS launches
   FROM every.cost_run k
+  LEFT JOIN every.program_launch w ON w.capture = k.capture AND w.kernel_id = k.kernel_id
   GROUP BY k.capture
 ), timed AS (
   SELECT
-    capture, count(*) AS launches, count(DISTINCT source) AS sources, min(source) AS source
-  FROM every.measured_time
-  GROUP BY capture
+    m.capture, count(*) AS launches, count(DISTINCT m.source) AS sources, min(m.source) AS source
+  FROM every.measured_time m
+  JOIN every.program_launch w ON w.capture = m.capture AND w.kernel_id = m.kernel_id
+  GROUP BY m.capture
 ), drop AS (
   SELECT capture, sum(missing_count) AS lost, CAST(sum(taken_count) AS DOUBLE) AS taken
   FROM (SELECT DISTINCT capture, run_id, missing_count, taken_count FROM every.sample_time)
@@ -63,10 +65,11 @@ WITH capture AS (
   GROUP BY s.capture
 ), launch AS (
   SELECT
-    l.capture, count(*) AS launches, count(DISTINCT h.program_step) AS steps, count(DISTINCT l.run_id) AS ranks,
+    l.capture, count(w.kernel_id) AS launches, count(DISTINCT h.program_step) AS steps, count(DISTINCT w.run_id) AS ranks,
     count(DISTINCT l.function_id) AS kernels,
     count(DISTINCT CASE WHEN f.captures = $captures THEN l.function_id END) AS shared_kernels
   FROM every.launch l
+  LEFT JOIN every.program_launch w ON w.capture = l.capture AND w.kernel_id = l.kernel_id
   LEFT JOIN every.launch_phase h ON h.capture = l.capture AND h.kernel_id = l.kernel_id
   LEFT JOIN (
     SELECT function_id, count(DISTINCT capture) AS captures FROM every.launch GROUP BY function_id
@@ -76,9 +79,10 @@ WITH capture AS (
   -- Launches of one kernel with one grid from one Python stack repeat each other.
   SELECT capture, sum(launches) AS repeated
   FROM (
-    SELECT capture, count(*) AS launches
-    FROM every.launch
-    GROUP BY capture, function_id, grid_x, grid_y, grid_z, block_x, block_y, block_z, pystates_hash
+    SELECT l.capture, count(*) AS launches
+    FROM every.launch l
+    JOIN every.program_launch w ON w.capture = l.capture AND w.kernel_id = l.kernel_id
+    GROUP BY l.capture, l.function_id, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z, l.pystates_hash
   )
   WHERE launches > 1
   GROUP BY capture

@@ -12,10 +12,11 @@ SELECT
   coalesce(power(32.0, 2) + power(0.01 * d.time_ns, 2), s.time_variance, 0.0) AS time_variance,
   coalesce(s.memory_time, 0.0) AS memory_time,
   coalesce(s.memory_time_variance, 0.0) AS memory_time_variance,
-  1.0 AS launches,
+  CASE WHEN w.kernel_id IS NULL THEN 0.0 ELSE 1.0 END AS launches,
   coalesce(p.sectors, 0.0) AS sectors,
   coalesce(p.bytes, 0.0) AS bytes
 FROM every.launch l
+LEFT JOIN every.program_launch w ON w.capture = l.capture AND w.kernel_id = l.kernel_id
 LEFT JOIN every.measured_time d ON d.capture = l.capture AND d.kernel_id = l.kernel_id
 LEFT JOIN (
   SELECT

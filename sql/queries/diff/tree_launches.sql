@@ -42,6 +42,7 @@ WITH cost AS (
 SELECT
   p.frames, p.user_frames, p.forward_frames, p.module_path, p.phase, p.step, b.names AS ranges, p.ops, p.kernel,
   p.samples, p.memory_samples, p.time_ns, g.flops, g.flops_ns, g.bytes, g.bytes_ns, p.kernel_id,
+  l.kernel_id IS NOT NULL AS is_program_launch,
   r.samples_variance, r.memory_variance, r.time_variance,
   CASE WHEN r.samples_expected > 0 THEN (r.launches - 1.0) / r.launches ELSE 0.0 END AS samples_freedom,
   CASE WHEN r.samples_expected > 0 THEN power(r.samples - r.samples_mean, 2) / r.samples_expected ELSE 0.0 END
@@ -52,6 +53,7 @@ SELECT
   CASE WHEN r.time_expected > 0 THEN (r.launches - 1.0) / r.launches ELSE 0.0 END AS time_freedom,
   CASE WHEN r.time_expected > 0 THEN power(r.time - r.time_mean, 2) / r.time_expected ELSE 0.0 END AS time_pearson
 FROM call_path_cost p
+LEFT JOIN program_launch l ON l.kernel_id = p.kernel_id
 JOIN repeated r ON r.kernel_id = p.kernel_id
 LEFT JOIN launch_range b ON b.kernel_id = p.kernel_id
 LEFT JOIN given g ON g.kernel_id = p.kernel_id

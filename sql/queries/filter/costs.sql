@@ -3,7 +3,7 @@
 -- capture without samples, part of the time of all launches.
 SELECT
   $keys,
-  count(DISTINCT l.kernel_id) AS launch_count,
+  count(DISTINCT p.kernel_id) AS launch_count,
   coalesce(sum(s.samples), 0.0) AS samples,
   CASE WHEN (SELECT sum(samples) FROM sample_cost) > 0.0
     THEN coalesce(sum(s.samples), 0.0) / (SELECT sum(samples) FROM sample_cost)
@@ -12,5 +12,6 @@ SELECT
   sum(s.memory_samples) / nullif(sum(s.samples), 0.0) AS memory_share,
   sum(s.time_ns) AS time_ns
 FROM (SELECT * FROM launch_context WHERE $filter) l
+LEFT JOIN program_launch p ON p.kernel_id = l.kernel_id
 LEFT JOIN sample_cost s ON s.kernel_id = l.kernel_id
 GROUP BY $keys

@@ -2,11 +2,11 @@
 -- Basis of the costs: launches sampled, samples collected, GPUs and sampling periods. DISTINCT: a run with one row per
 -- launch would make a lookup quadratic.
 SELECT
-  (SELECT count(*) FROM launch) AS launches,
-  (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
+  (SELECT count(*) FROM program_launch) AS launches,
+  (SELECT count(DISTINCT k.kernel_id) FROM cost_run k JOIN program_launch p ON p.kernel_id = k.kernel_id) AS sampled_launches,
   (SELECT CAST(coalesce(sum(samples), 0) AS DOUBLE) FROM launch_stall WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
     AS collected_samples,
-  (SELECT count(*) FROM measured_time) AS measured_launches,
+  (SELECT count(*) FROM measured_time m JOIN program_launch p ON p.kernel_id = m.kernel_id) AS measured_launches,
   (
     SELECT CAST(coalesce(sum(missing_count), 0) AS DOUBLE)
     FROM (SELECT DISTINCT run_id, missing_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))

@@ -1,17 +1,9 @@
 -- Run
--- The program, its GPUs, its launches without trials of tuners, and their GPU time. A launch of another run that matches
--- none of the program's is no further one. timed_launches: launches with a time. measured_launches: launches whose time was
+-- The program, its GPUs, its launches without trials of tuners, and their GPU time. timed_launches: launches with a time. measured_launches: launches whose time was
 -- measured, not estimated. steps: those of the process with most of them. step_launches:
 -- launches of one step. phase_launches: those of some phases of the program. found_by: evidence of the steps. confidence: its sureness.
 -- costliest: the kernel with most of their time. rank: that of a capture of one rank of several.
-WITH again AS (
-  SELECT r.run_id
-  FROM run r
-  JOIN (SELECT DISTINCT run_id FROM launch) p ON p.run_id = r.reference_run_id
-  WHERE r.run_id <> r.reference_run_id
-), own AS (
-  SELECT l.kernel_id FROM launch l LEFT ANTI JOIN again a ON a.run_id = l.run_id
-), process_step AS (
+WITH process_step AS (
   SELECT run_id, count(DISTINCT program_step) AS steps, count(program_step) AS launches, max(found_by) AS found_by,
     max(confidence) AS confidence
   FROM launch_phase
@@ -44,14 +36,14 @@ SELECT
   (SELECT max(world_size) FROM run) AS world_size,
   coalesce(s.steps, 0) AS steps, CAST(s.launches AS DOUBLE) / nullif(s.steps, 0) AS step_launches,
   coalesce(s.found_by, 'none') AS found_by, s.confidence,
-  (SELECT count(*) FROM own) - (SELECT count(*) FROM launch_phase p JOIN own o ON o.kernel_id = p.kernel_id WHERE p.setup_part = 'tuning')
+  (SELECT count(*) FROM program_launch) - (SELECT count(*) FROM launch_phase p JOIN program_launch o ON o.kernel_id = p.kernel_id WHERE p.setup_part = 'tuning')
     AS launches,
   (SELECT count(*) FROM launch_phase WHERE program_phase IN ($phases)) AS phase_launches,
-  (SELECT count(DISTINCT k.kernel_id) FROM cost_run k JOIN own o ON o.kernel_id = k.kernel_id) AS sampled_launches,
+  (SELECT count(DISTINCT k.kernel_id) FROM cost_run k JOIN program_launch o ON o.kernel_id = k.kernel_id) AS sampled_launches,
   (SELECT count(*) FROM cost_run WHERE is_replay) AS replayed_launches,
   (SELECT count(*) FROM memory_access) AS requests,
-  (SELECT count(t.time_ns) FROM launch_time t JOIN own o ON o.kernel_id = t.kernel_id) AS timed_launches,
-  (SELECT count(*) FROM measured_time m JOIN own o ON o.kernel_id = m.kernel_id) AS measured_launches,
+  (SELECT count(t.time_ns) FROM launch_time t JOIN program_launch o ON o.kernel_id = t.kernel_id) AS timed_launches,
+  (SELECT count(*) FROM measured_time m JOIN program_launch o ON o.kernel_id = m.kernel_id) AS measured_launches,
   (SELECT count(*) FROM run_option WHERE name = 'imported.tool') > 0 AS is_imported,
   k.costliest, k.time_ns / nullif(c.phase_ns, 0.0) AS costliest_share,
   c.samples, c.memory_samples, c.time_ns

@@ -27,7 +27,7 @@ CREATE VIEW process (
   lost_request_count
 ) AS
 WITH launched AS (
-  SELECT run_id, count(*) AS launches FROM launch GROUP BY run_id
+  SELECT run_id, count(*) AS launches FROM program_launch GROUP BY run_id
 ), used AS (
   SELECT run_id, string_agg(CAST(device_id AS VARCHAR), ', ' ORDER BY device_id) AS devices
   FROM (SELECT DISTINCT run_id, device_id FROM launch)

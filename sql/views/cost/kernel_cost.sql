@@ -3,7 +3,7 @@ CREATE VIEW kernel_cost (
   -- The kernel.
   function_id,
   kernel,
-  -- Launches, including those without samples.
+  -- Launches, as in `program_launch`, including those without samples.
   launch_count,
   samples,
   -- Part of all samples. In a capture without samples, part of the time of all launches.
@@ -18,11 +18,12 @@ CREATE VIEW kernel_cost (
 WITH summed AS (
   SELECT
     l.function_id, l.kernel,
-    count(DISTINCT l.kernel_id) AS launch_count,
+    count(DISTINCT p.kernel_id) AS launch_count,
     coalesce(sum(s.samples), 0.0) AS samples,
     coalesce(sum(s.memory_samples), 0.0) AS memory_samples,
     sum(s.time_ns) AS time_ns
   FROM launch_context l
+  LEFT JOIN program_launch p ON p.kernel_id = l.kernel_id
   LEFT JOIN sample_cost s ON s.kernel_id = l.kernel_id
   GROUP BY l.function_id, l.kernel
 )

@@ -8,7 +8,7 @@ CREATE VIEW range_cost (
   range_name,
   -- Executions of the range with launches of its own.
   range_count,
-  -- Launches, including those without samples.
+  -- Launches, as in `program_launch`, including those without samples.
   launch_count,
   samples,
   -- Part of all samples. In a capture without samples, part of the time of all launches.
@@ -22,11 +22,12 @@ WITH summed AS (
   SELECT
     r.path, r.range_name,
     count(DISTINCT r.op_id) AS range_count,
-    count(DISTINCT r.kernel_id) AS launch_count,
+    count(DISTINCT p.kernel_id) AS launch_count,
     coalesce(sum(s.samples), 0.0) AS samples,
     coalesce(sum(s.memory_samples), 0.0) AS memory_samples,
     sum(s.time_ns) AS time_ns
   FROM launch_range r
+  LEFT JOIN program_launch p ON p.kernel_id = r.kernel_id
   LEFT JOIN sample_cost s ON s.kernel_id = r.kernel_id
   GROUP BY r.path, r.range_name
 )

@@ -41,18 +41,18 @@ WITH seen AS (
   FROM run r
   LEFT JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = r.run_id
 ), costed AS (
-  SELECT sum(CASE WHEN is_replay THEN 1 ELSE 0 END) AS replayed, count(*) AS launches FROM cost_run LIMIT 1
+  SELECT sum(CASE WHEN k.is_replay THEN 1 ELSE 0 END) AS replayed, count(p.kernel_id) AS launches
+  FROM cost_run k LEFT JOIN program_launch p ON p.kernel_id = k.kernel_id LIMIT 1
 ), timed AS (
   SELECT
     sum(CASE WHEN m.kernel_id IS NULL THEN 0 ELSE 1 END) AS measured, count(*) AS launches,
     sum(CASE WHEN m.source = 'replay' THEN 1 ELSE 0 END) AS replayed
-  FROM launch l
-  LEFT JOIN measured_time m ON m.kernel_id = l.kernel_id
-  LIMIT 1
+  FROM program_launch l LEFT JOIN measured_time m ON m.kernel_id = l.kernel_id LIMIT 1
 ), located AS (
   SELECT count(*) AS kernels, count(kernel_id) AS launched FROM gpu_activity WHERE kind = 'kernel' LIMIT 1
 ), launched AS (
-  SELECT count(*) AS launches, count(op_id) AS with_op, count(pystates_hash) AS with_stack FROM launch LIMIT 1
+  SELECT count(*) AS launches, count(op_id) AS with_op, count(pystates_hash) AS with_stack
+  FROM launch l JOIN program_launch p ON p.kernel_id = l.kernel_id LIMIT 1
 ), called AS (
   SELECT count(*) AS ops, count(pystates_hash) AS with_stack FROM op LIMIT 1
 ), sampled AS (

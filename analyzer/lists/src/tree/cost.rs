@@ -70,6 +70,11 @@ pub(super) enum CaptureSide {
 }
 
 impl LaunchCost {
+    /// True if a launch is in it, also one that does not count as one of the program.
+    pub(super) fn is_some(&self) -> bool {
+        self.launches > 0.0 || self.samples > 0.0
+    }
+
     /// Adds another sum.
     pub(super) fn add(&mut self, other: &Self) {
         self.samples += other.samples;

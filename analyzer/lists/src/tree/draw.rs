@@ -219,7 +219,7 @@ fn label(row: &TreeRow, picture: &TreeDrawing<'_>) -> String {
 
 /// Status of a path that exists in only one of two captures.
 pub(super) fn status(total: &PairedCosts) -> Option<&'static str> {
-    match (total.before.launches > 0.0, total.after.launches > 0.0) {
+    match (total.before.is_some(), total.after.is_some()) {
         (false, true) => Some("added"),
         (true, false) => Some("removed"),
         _ => None,

@@ -33,6 +33,7 @@ rows! {
         bytes: Option<f64>,
         bytes_ns: Option<f64>,
         kernel_id: u64,
+        is_program_launch: bool,
     }
 
     /// A layer that a launch works for.
@@ -87,7 +88,7 @@ fn launch(found: TreeLaunchRow, uncertain: Option<&LaunchVariances>) -> PathLaun
         samples,
         memory_samples: found.memory_samples.unwrap_or_default(),
         time_ns: found.time_ns.unwrap_or_default(),
-        launches: 1.0,
+        launches: f64::from(u8::from(found.is_program_launch)),
         flops: work(found.flops, found.flops_ns),
         bytes: work(found.bytes, found.bytes_ns),
         chances: SumVariances::default(),
