@@ -1,11 +1,13 @@
 -- Tensors by stall cost
 -- Samples of warps that waited for a tensor's data, or for an allocation outside tensors, and where memory is busy,
 -- samples by its traffic. low to high is the 95 % confidence interval (CI). time: the part of the launches' GPU time.
--- Tensors are grouped by name, or op, line, shape. Rows in parentheses are unattributed. All rows add up to the samples.
+-- Tensors are grouped by name, with * for layers, or op, line, shape. Rows in parentheses are unattributed. All rows add
+-- up to the samples.
 -- (grad): in backward, the line whose gradient it is.
 WITH cost AS (
   SELECT
-    remainder, object, type, op, born_at, max(label) AS label, max(label_source) AS label_source,
+    remainder, family AS object, type, op, born_at,
+    CASE WHEN count(DISTINCT object) > 1 THEN family ELSE max(label) END AS label, max(label_source) AS label_source,
     first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
     sum(CASE WHEN target = 'tensor' THEN 1 ELSE 0 END) AS tensors,
     min(CASE WHEN target = 'tensor' THEN object_id END) AS tensor_id,
@@ -15,7 +17,7 @@ WITH cost AS (
     sum(memory_share) AS memory_share,
     sum(time_ns) AS time_ns
   FROM object_cost
-  GROUP BY remainder, object, type, op, born_at
+  GROUP BY remainder, family, type, op, born_at
 ), placed AS (
   -- Objects by cost, the rest aggregated, then unattributed rows by cost.
   SELECT *, CASE WHEN remainder IS NULL THEN least($top + 1, row_number() OVER (

@@ -18,17 +18,18 @@ WITH used AS (
 ), named AS (
   SELECT
     s.*, t.type, t.op, t.born_at, CASE WHEN s.remainder IS NULL THEN coalesce(t.name, 'unnamed') END AS object,
+    CASE WHEN s.remainder IS NULL THEN coalesce(t.family, 'unnamed') END AS family,
     CASE WHEN s.remainder IS NULL THEN coalesce(t.label, 'unnamed') END AS label
   FROM summed s
   LEFT JOIN target_context t ON t.target = s.target AND t.object_id = s.object_id
 ), cost AS (
   SELECT
-    remainder, target, object, type, op, born_at, max(label) AS label,
+    remainder, target, family AS object, type, op, born_at, CASE WHEN count(DISTINCT object) > 1 THEN family ELSE max(label) END AS label,
     first_value(object_id ORDER BY samples DESC, object_id) AS object_id,
     first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
     sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(waited_samples) AS waited_samples
   FROM named
-  GROUP BY remainder, target, object, type, op, born_at
+  GROUP BY remainder, target, family, type, op, born_at
 ), placed AS (
   SELECT *, CASE WHEN remainder IS NULL THEN least($top + 1, row_number() OVER (
     PARTITION BY remainder IS NULL ORDER BY samples DESC, object, type, op, born_at

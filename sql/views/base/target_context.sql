@@ -15,13 +15,16 @@ CREATE VIEW target_context (
   label,
   -- Origin of the label: name (of a parameter or buffer), call (op and line), op, workspace (memory that a library took
   -- inside an op), storage, allocation. Null if nothing is known.
-  label_source
+  label_source,
+  -- Its name with `*` for the numbers of layers: tensors with one job in equal layers share it. Else `name`.
+  family
 ) AS
 WITH tensor_call AS (
   SELECT
     *,
     line_label(birth_line, birth_forward_line) AS place,
-    regexp_replace(regexp_replace(op, '^.*::', ''), '[.].*$', '') || '()' AS call
+    -- Kernels of torch.compile are named by their ops: triton_poi_fused_gelu_1.
+    regexp_replace(regexp_replace(regexp_replace(op, '^.*::', ''), '[.].*$', ''), '^triton_[a-z]+_(fused_.+)_[0-9]+$', '\1') || '()' AS call
   FROM tensor_context
 ), storage_call AS (
   SELECT
@@ -47,7 +50,12 @@ SELECT
     WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || name
     ELSE name
   END,
-  CASE WHEN name IS NOT NULL THEN 'name' WHEN call IS NOT NULL AND place IS NOT NULL THEN 'call' WHEN call IS NOT NULL THEN 'op' END
+  CASE WHEN name IS NOT NULL THEN 'name' WHEN call IS NOT NULL AND place IS NOT NULL THEN 'call' WHEN call IS NOT NULL THEN 'op' END,
+  CASE
+    WHEN name IS NULL THEN coalesce(op || '()', 'unnamed')
+    WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || regexp_replace(name, '\b[0-9]+\b', '*', 'g')
+    ELSE regexp_replace(name, '\b[0-9]+\b', '*', 'g')
+  END
 FROM tensor_call
 UNION ALL
 SELECT
@@ -64,7 +72,8 @@ SELECT
     WHEN regexp_like(call, '^(cudnn_)?convolution|^_?cudnn') THEN 'cuDNN workspace of ' || call
     ELSE 'memory inside ' || call
   END,
-  CASE WHEN call IS NULL OR has_tensor THEN 'storage' ELSE 'workspace' END
+  CASE WHEN call IS NULL OR has_tensor THEN 'storage' ELSE 'workspace' END,
+  coalesce('memory of ' || op, 'memory outside tensors')
 FROM storage_call
 UNION ALL
 SELECT
@@ -75,7 +84,8 @@ SELECT
   o.name,
   coalesce(p.line, CASE WHEN o.kind = 'region' THEN o.name || ' (range)' END),
   'allocation ' || CAST(a.allocation_id AS VARCHAR),
-  'allocation'
+  'allocation',
+  'allocation ' || CAST(a.allocation_id AS VARCHAR)
 FROM device_allocation a
 LEFT JOIN op o ON o.op_id = a.op_id
 LEFT JOIN python_line p ON p.pystates_hash = a.pystates_hash

@@ -12,7 +12,8 @@ CREATE VIEW tensor_context (
   shape,
   -- Bytes from the first to past the last element.
   span_bytes,
-  -- The op that created it, else the op that allocated its storage.
+  -- The op that created it, else the op that allocated its storage, else the first that used it, if that one wrote it:
+  -- compiled code allocates outside ops.
   op,
   -- The innermost user line of that op. Null if the tensor is older than the recording.
   birth_line,
@@ -21,6 +22,13 @@ CREATE VIEW tensor_context (
 ) AS
 WITH named AS (
   SELECT storage_id, min(name) AS name, min(role) AS role FROM tensor WHERE name IS NOT NULL GROUP BY storage_id
+), used AS (
+  SELECT
+    u.tensor_id, min(u.op_id) AS op_id, first_value(u.direction ORDER BY u.op_id, u.position) AS direction
+  FROM op_tensor u
+  JOIN tensor t ON t.tensor_id = u.tensor_id
+  WHERE t.op_id IS NULL
+  GROUP BY u.tensor_id
 )
 SELECT
   t.tensor_id,
@@ -36,4 +44,5 @@ SELECT
 FROM tensor t
 LEFT JOIN named n ON n.storage_id = t.storage_id
 LEFT JOIN storage s ON s.storage_id = t.storage_id
-LEFT JOIN op_context o ON o.op_id = coalesce(t.op_id, s.op_id)
+LEFT JOIN used u ON u.tensor_id = t.tensor_id AND u.direction <> 'in' AND s.alloc_ordinal > 0
+LEFT JOIN op_context o ON o.op_id = coalesce(t.op_id, s.op_id, u.op_id)

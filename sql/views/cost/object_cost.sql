@@ -35,7 +35,9 @@ CREATE VIEW object_cost (
   memory_share,
   -- Samples of warps that wait for it, as in `stall_charge`. More or less than `samples` only where memory is busy.
   waited_samples,
-  time_ns
+  time_ns,
+  -- Its name with `*` for the numbers of layers, as in `target_context`.
+  family
 ) AS
 WITH used AS (
   SELECT
@@ -73,6 +75,7 @@ SELECT
   s.memory_samples,
   CASE WHEN s.memory_samples > 0.0 THEN s.memory_samples / sum(s.memory_samples) OVER () END,
   s.waited_samples,
-  s.time_ns
+  s.time_ns,
+  CASE WHEN s.remainder IS NULL THEN coalesce(t.family, 'unnamed') END
 FROM summed s
 LEFT JOIN target_context t ON t.target = s.target AND t.object_id = s.object_id
