@@ -38,7 +38,7 @@ CREATE VIEW access_fault (
   whole_ns,
   -- Its part of the time that `traffic_relief` saves if the launch stays as far from the busiest resource's rate.
   least_ns,
-  -- The same if it reaches that rate.
+  -- The same if it reaches that rate, and no more than the part of the launch's samples that waits for memory.
   most_ns,
   -- Its part of the time of a contiguous copy: that of the object's accesses here, and no less than device memory needs.
   fix_ns,
@@ -74,7 +74,7 @@ WITH accessed AS (
     k.*, r.time_ns AS launch_ns, r.busy_ns,
     CASE WHEN k.finding = 'atomic_wait' THEN r.without_ns WHEN k.finding NOT IN ('local_memory', 'gather_latency')
       THEN r.ideal_ns END AS after_ns,
-    w.time_ns AS whole_ns, greatest(r.own_ns * r.time_ns / r.busy_ns, r.copy_ns) AS fix_ns,
+    w.time_ns AS whole_ns, s.memory_share, greatest(r.own_ns * r.time_ns / r.busy_ns, r.copy_ns) AS fix_ns,
     -- One copy serves all uses of a version, and that of a constant the rest of the run.
     CASE WHEN v.is_constant THEN 0.0 ELSE v.version_count / CAST(v.use_count AS DOUBLE) END AS copies,
     count(*) OVER (PARTITION BY k.finding, k.kernel_id, k.target, k.object_id) AS instructions,
@@ -87,6 +87,9 @@ WITH accessed AS (
   FROM kind k
   LEFT JOIN traffic_relief r ON r.kernel_id = k.kernel_id AND r.target = k.target AND r.object_id = k.object_id
   LEFT JOIN launch_time w ON w.kernel_id = k.kernel_id
+  LEFT JOIN (
+    SELECT kernel_id, sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share FROM sample_cost GROUP BY kernel_id
+  ) s ON s.kernel_id = k.kernel_id
   LEFT JOIN view_version v
     ON v.function_id = k.kernel_function_id AND v.storage_id = k.storage_id AND k.finding = 'uncoalesced_view'
   WHERE k.finding IS NOT NULL
@@ -94,6 +97,6 @@ WITH accessed AS (
 SELECT
   kernel_id, kernel_function_id, pc, target, object_id, tensor_id, finding, line, op, class, request_count, sectors,
   ideal_sectors, samples, saving_samples, time_ns, whole_ns / instructions,
-  launch_ns * (1.0 - after_ns / busy_ns) / instructions, (launch_ns - after_ns) / instructions,
+  launch_ns * (1.0 - after_ns / busy_ns) / instructions, least(launch_ns - after_ns, launch_ns * coalesce(memory_share, 1.0)) / instructions,
   coalesce(fix_ns / instructions, time_ns), copies
 FROM saved

@@ -86,14 +86,18 @@ WITH found AS (
   SELECT
     line_label(l.line, l.forward_line) AS line, l.kernel,
     CASE WHEN p.program_phase IN ('steady', 'once') THEN 1 ELSE 0 END AS is_steady,
-    CASE WHEN p.program_phase IN ('steady', 'once') THEN t.time_ns END AS time_ns
+    t.time_ns AS all_ns, CASE WHEN p.program_phase IN ('steady', 'once') THEN t.time_ns END AS time_ns
   FROM launch_context l
   JOIN launch_phase p ON p.kernel_id = l.kernel_id
   LEFT JOIN launch_time t ON t.kernel_id = l.kernel_id
 ), steady_line AS (
-  SELECT line, max(is_steady) AS is_steady, avg(is_steady) AS part FROM launched WHERE line IS NOT NULL GROUP BY line
+  -- Savings are of all launches. Those of a tuner take time, too.
+  SELECT line, max(is_steady) AS is_steady, coalesce(sum(time_ns) / nullif(sum(all_ns), 0.0), avg(is_steady)) AS part
+  FROM launched WHERE line IS NOT NULL GROUP BY line
 ), steady_kernel AS (
-  SELECT kernel, max(is_steady) AS is_steady, avg(is_steady) AS part, sum(time_ns) AS time_ns FROM launched WHERE kernel IS NOT NULL GROUP BY kernel
+  SELECT kernel, max(is_steady) AS is_steady, coalesce(sum(time_ns) / nullif(sum(all_ns), 0.0), avg(is_steady)) AS part,
+    sum(time_ns) AS time_ns
+  FROM launched WHERE kernel IS NOT NULL GROUP BY kernel
 ), site AS (
   SELECT kernel, line, sum(time_ns) AS time_ns FROM launched WHERE kernel IS NOT NULL AND line IS NOT NULL GROUP BY kernel, line
 ), span AS (
@@ -111,13 +115,21 @@ WITH found AS (
     f.saving_samples * least(coalesce(m.saved_per_sample, 1.0), 1.0) AS saving_samples
   FROM found f
   LEFT JOIN ablation_saving m ON m.subject = f.subject
+), accessed AS (
+  -- Busy memory at one line gives way to a fault of its accesses. Else each object that keeps it busy counts.
+  SELECT
+    *,
+    CASE WHEN found_by IN ('finding_access', 'finding_traffic', 'finding_redundant_load', 'finding_copy', 'finding_backward')
+      THEN coalesce(op || ' at ' || line, subject) END AS place
+  FROM bounded
 ), caused AS (
   SELECT
     f.*,
     CASE
       WHEN f.finding IN ('small_kernels', 'instruction_fetch') AND f.line IS NOT NULL THEN 'launches at ' || f.line
-      WHEN f.found_by IN ('finding_access', 'finding_traffic', 'finding_redundant_load', 'finding_copy', 'finding_backward')
-        THEN coalesce(f.op || ' at ' || f.line, f.subject)
+      WHEN f.place IS NOT NULL AND f.finding = 'busy_memory' AND NOT bool_or(f.finding <> 'busy_memory') OVER (PARTITION BY f.place)
+        THEN f.place || ' of ' || f.subject
+      WHEN f.place IS NOT NULL THEN f.place
       ELSE f.finding || ' of ' || f.subject
     END AS cause,
     coalesce(l.part, k.part, a.part) / t.steps AS step_part,
@@ -126,20 +138,24 @@ WITH found AS (
       THEN greatest(coalesce(i.time_ns, k.time_ns), f.time_ns * coalesce(l.part, k.part, a.part)) / t.steps
       ELSE greatest(coalesce(a.time_ns / t.steps, 0.0), coalesce(s.ns / t.own_steps, 0.0)) END AS whole_ns,
     coalesce(l.is_steady, k.is_steady, 1) = 1 AND NOT (f.finding = 'slow_first_launch' AND t.has_steps = 1) AS is_in_steps
-  FROM bounded f
+  FROM accessed f
   LEFT JOIN steady_line l ON l.line = f.line
   LEFT JOIN steady_kernel k ON k.kernel = f.kernel
   CROSS JOIN stepped t
   LEFT JOIN site i ON i.kernel = f.kernel AND i.line = f.line
   CROSS JOIN span s
-  CROSS JOIN (SELECT avg(is_steady) AS part, sum(time_ns) AS time_ns FROM launched) a
+  CROSS JOIN (
+    SELECT coalesce(sum(time_ns) / nullif(sum(all_ns), 0.0), avg(is_steady)) AS part, sum(time_ns) AS time_ns FROM launched
+  ) a
 ), scaled AS (
   SELECT
     f.* EXCEPT (saving_low_ns, saving_high_ns),
     f.saving_low_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.own_steps
       WHEN h.is_late AND f.saving_low_ns > 0.0 AND f.finding <> 'small_kernels' THEN 0.0
-      ELSE f.step_part END AS saving_low_ns,
-    f.saving_high_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.own_steps ELSE f.step_part END AS saving_high_ns,
+      -- These are sums over launches in steps.
+      WHEN f.finding IN ('small_kernels', 'too_few_blocks') THEN 1.0 / t.steps ELSE f.step_part END AS saving_low_ns,
+    f.saving_high_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.own_steps
+      WHEN f.finding IN ('small_kernels', 'too_few_blocks') THEN 1.0 / t.steps ELSE f.step_part END AS saving_high_ns,
     CASE WHEN f.samples > 0.0 THEN f.samples / a.samples END AS share,
     CASE WHEN f.samples > 0.0 THEN f.saving_samples / a.samples END AS saving_share, t.has_steps,
     f.samples = 0.0 OR poisson_low(f.samples / w.weight) * w.weight >= 0.001 * a.samples AS is_evident
@@ -168,7 +184,7 @@ WITH found AS (
 )
 SELECT
   finding, subject,
-  sentence || CASE WHEN samples > 0.0 THEN ' It costs '
+  sentence || CASE WHEN samples > 0.0 THEN CASE finding WHEN 'too_few_blocks' THEN ' Such launches cost ' ELSE ' It costs ' END
     || CASE WHEN share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * share AS DECIMAL(9, 1)) AS VARCHAR) END
     || CASE WHEN finding = 'too_few_blocks' AND time_ns IS NOT NULL THEN ' % of the time of all launches'
       ELSE ' % of all samples' END || '.' ELSE '' END

@@ -35,25 +35,25 @@ SELECT
   'costly_backward',
   op || coalesce(' at ' || line, ''),
   'The gradient of ' || op || coalesce(' at ' || line, '') || CASE
-    WHEN forward_samples = 0 THEN ' costs time, although the op itself takes none: it reassembles the tensor.'
+    WHEN ratio IS NULL THEN ' costs time, although the op itself takes none: it reassembles the tensor.'
     ELSE ' costs ' || CAST(CAST(ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as much as the op itself.' END,
   CASE
-    WHEN forward_samples = 0 THEN 'gradient of ' || op || ' reassembles the tensor: the op itself takes no time'
+    WHEN ratio IS NULL THEN 'gradient of ' || op || ' reassembles the tensor: the op itself takes no time'
     ELSE 'gradient of ' || op || ': ' || CAST(CAST(ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times the cost of the op'
   END,
   CASE
-    WHEN forward_samples = 0 THEN 'Do not split it (unbind, split, expand): let later ops use the complete tensor, or fuse them.'
+    WHEN ratio IS NULL THEN 'Do not split it (unbind, split, expand): let later ops use the complete tensor, or fuse them.'
     ELSE 'Look for atomic updates, sums over large dimensions and copies in its kernels. Another formulation of the op, '
       || 'or recomputation, can be cheaper.'
   END,
   CAST(NULL AS VARCHAR) AS kernel, line_label(NULL, line), op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
-  backward_samples, backward_samples - 2 * forward_samples, backward_ns,
-  0.0 AS saving_low_ns, CASE WHEN forward_samples = 0 THEN 2.0 * backward_ns ELSE greatest(backward_ns - 2.0 * forward_ns, 0.0) END AS saving_high_ns,
+  backward_samples, backward_samples * (1.0 - coalesce(2.0 / ratio, 0.0)), backward_ns,
+  0.0 AS saving_low_ns, CASE WHEN ratio IS NULL THEN 2.0 * backward_ns ELSE greatest(backward_ns - 2.0 * forward_ns, 0.0) END AS saving_high_ns,
   CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT kernel_id, kernel, l.op, l.phase, forward_line, samples, memory_samples FROM launch_context l JOIN sample_cost USING '
     || '(kernel_id) JOIN op o ON o.op_id = l.op_id JOIN op f ON f.op_id = o.forward_op_id WHERE f.name = '''
     || replace(op, '''', '''''') || ''' AND coalesce(forward_line, '''') = ''' || replace(coalesce(line, ''), '''', '''''')
     || ''' ORDER BY samples DESC'
 FROM forward_backward
-WHERE backward_samples > 2 * forward_samples
-  AND (forward_samples > 0.0 OR regexp_like(op, '::(unbind|split|chunk|slice|select|expand|index|gather)'))
+WHERE is_suspicious OR ratio IS NULL AND backward_samples > 0.0
+  AND regexp_like(op, '::(unbind|split|chunk|slice|select|expand|index|gather)')

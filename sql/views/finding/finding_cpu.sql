@@ -2,7 +2,7 @@
 -- host asks late for the next launch or copy, by `gpu_gap`. Set-up does not count, and neither does the end. In a program
 -- that repeats nothing, all of its time counts. Gaps before the first launch of a kernel do not count, neither as time: the
 -- driver loads its code, and libraries prepare. In imports they count: a profiler's window begins in a warm program. A
--- program without a timeline run has no row: under the recorder's instruments, nothing shows whether the GPU waits.
+-- program without a timeline run, or without a kernel's time, has no row: under the recorder's instruments, nothing shows whether the GPU waits.
 --
 -- Advice is for the largest part of these gaps: after waits of the host for the device, before copies to the device or
 -- behind a data loader, or before launches. Code of the host that fills half of them is named, by `gap_host`. No GPU sample shows an idle GPU, so samples are 0 here. Time measures the cost.
@@ -55,8 +55,11 @@ WITH imported AS (
   LEFT JOIN imported i ON i.run_id = g.run_id
   WHERE g.cause IN ('late launch', 'late copy')
 ), period AS (
-  SELECT run_id, device_id, count(program_step) AS steps, sum(end_ns - begin_ns) AS span_ns FROM phase_window
-  WHERE program_phase IN ('steady', 'once') GROUP BY run_id, device_id
+  SELECT w.run_id, w.device_id, count(w.program_step) AS steps, sum(w.end_ns - w.begin_ns) AS span_ns
+  FROM phase_window w
+  JOIN (SELECT DISTINCT run_id, device_id FROM gpu_activity WHERE kind = 'kernel') k ON k.run_id = w.run_id AND k.device_id = w.device_id
+  WHERE w.program_phase IN ('steady', 'once')
+  GROUP BY w.run_id, w.device_id
 ), late AS (
   SELECT
     run_id, device_id,
@@ -69,7 +72,7 @@ WITH imported AS (
 ), by_reason AS (
   SELECT run_id, device_id, reason, sum(duration_ns) AS ns FROM gap WHERE NOT is_first GROUP BY run_id, device_id, reason
 ), reason AS (
-  SELECT run_id, device_id, first_value(reason ORDER BY ns DESC, reason) AS reason FROM by_reason GROUP BY run_id, device_id
+  SELECT run_id, device_id, first_value(reason ORDER BY ns DESC, reason) AS reason, max(ns) AS ns FROM by_reason GROUP BY run_id, device_id
 ), by_host AS (
   SELECT run_id, device_id, host, is_loader, sum(duration_ns) AS ns FROM gap
   WHERE NOT is_first AND host IS NOT NULL GROUP BY run_id, device_id, host, is_loader
@@ -113,7 +116,9 @@ WITH imported AS (
   GROUP BY run_id, device_id
 ), waiting AS (
   SELECT
-    d.run_id, d.device_id, d.steps, greatest(least(t.late_ns, d.span_ns - m.busy_ns), 0) AS saving_high_ns, t.late_ns, t.gaps, t.longest_ns, t.first_ns, CASE WHEN i.ns >= 0.5 * t.late_ns THEN i.host END AS host, i.is_loader, r.reason, w.place, w.line, w.op, w.ns AS worst_ns,
+    d.run_id, d.device_id, d.steps, greatest(least(t.late_ns, d.span_ns - m.busy_ns), 0) AS saving_high_ns, t.late_ns, t.gaps, t.longest_ns, t.first_ns,
+    CASE WHEN i.ns >= 0.5 * t.late_ns THEN i.host END AS host, CASE WHEN i.ns >= 0.5 * t.late_ns THEN i.ns ELSE r.ns END AS because_ns,
+    i.is_loader, r.reason, w.place, w.line, w.op, w.ns AS worst_ns,
     CASE r.reason WHEN 'wait' THEN 0.5 * least(t.late_ns, greatest(d.span_ns - greatest(b.busy_ns, coalesce(c.host_ns, 0)), 0))
       WHEN 'input' THEN 0.5 * least(t.late_ns, b.busy_ns)
       ELSE 0.5 * greatest(t.late_ns - 12e3 * coalesce(c.calls, 0), 0) END AS saving_low_ns,
@@ -121,7 +126,8 @@ WITH imported AS (
       || CASE WHEN d.steps > 1 THEN CAST(d.steps AS VARCHAR) || ' ' || h.noun || 's, together ' WHEN d.steps = 1 THEN 'a ' || h.noun || ' of ' ELSE '' END
       || CASE WHEN d.span_ns - t.first_ns < 1e9
         THEN CAST(CAST((d.span_ns - t.first_ns) / 1e6 AS DECIMAL(15, 2)) AS VARCHAR) || ' ms'
-        ELSE CAST(CAST((d.span_ns - t.first_ns) / 1e9 AS DECIMAL(15, 2)) AS VARCHAR) || ' s' END AS part
+        ELSE CAST(CAST((d.span_ns - t.first_ns) / 1e9 AS DECIMAL(15, 2)) AS VARCHAR) || ' s' END
+      || CASE WHEN t.first_ns >= 0.01 * d.span_ns THEN ' without first launches' ELSE '' END AS part
   FROM period d
   JOIN late t ON t.run_id = d.run_id AND t.device_id = d.device_id
   JOIN reason r ON r.run_id = d.run_id AND r.device_id = d.device_id
@@ -136,7 +142,8 @@ WITH imported AS (
   SELECT
     *,
     CASE WHEN worst_ns > 0.5 * late_ns THEN 'most of it' ELSE 'the largest part' END AS part_word,
-    CASE WHEN host IS NOT NULL THEN 'the host is in ' || host WHEN reason = 'wait' THEN 'the host waits for the GPU before it asks for more'
+    CASE WHEN because_ns >= 0.95 * late_ns THEN '' WHEN because_ns >= 0.5 * late_ns THEN 'mostly ' ELSE 'in part ' END || 'because '
+      || CASE WHEN host IS NOT NULL THEN 'the host is in ' || host WHEN reason = 'wait' THEN 'the host waits for the GPU before it asks for more'
       WHEN reason = 'input' THEN 'copies to the GPU come late' ELSE 'launch calls come late' END AS because
   FROM waiting
 )
@@ -149,7 +156,7 @@ SELECT
     || coalesce('. Meanwhile the host is in ' || host, '')
     || coalesce('. ' || CASE WHEN worst_ns > 0.5 * late_ns THEN 'Most of it' ELSE 'The largest part' END || ', '
       || CAST(CAST(worst_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms, passes before ' || CASE WHEN line IS NULL THEN '' ELSE 'launches at ' END || place, '') || '.',
-  'GPU idle for ' || part || ', because ' || because || coalesce(', ' || part_word || ' before ' || place, ''),
+  'GPU idle for ' || part || ', ' || because || coalesce(', ' || part_word || ' before ' || place, ''),
   CASE
     WHEN host IS NOT NULL AND NOT is_loader AND reason <> 'input'
       THEN 'Do this work less often, in another thread, or after the next launches: the GPU then works meanwhile.'

@@ -59,10 +59,11 @@ SELECT
   CAST(NULL AS VARCHAR) AS kernel, line_label(line, forward_line) AS subject_line, CAST(NULL AS VARCHAR) AS op,
   CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   samples, (memory_samples + fetch_samples) * (1 - 1 / step_launch_count), time_ns,
-  0.3 * time_ns * (1 - 1 / step_launch_count) AS saving_low_ns, (time_ns + late_ns) * (1 - 1 / step_launch_count) AS saving_high_ns,
+  0.3 * steady_ns * (1 - 1 / step_launch_count) AS saving_low_ns, (steady_ns + late_ns) * (1 - 1 / step_launch_count) AS saving_high_ns,
   CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT kernel_id, kernel, op, samples, memory_samples, time_ns FROM launch_context JOIN sample_cost USING '
     || '(kernel_id) WHERE coalesce(line, '''') = ''' || replace(coalesce(line, ''), '''', '''''')
-    || ''' AND coalesce(forward_line, '''') = ''' || replace(coalesce(forward_line, ''), '''', '''''') || ''''
+    || ''' AND coalesce(forward_line, '''') = ''' || replace(coalesce(forward_line, ''), '''', '''''')
+    || ''' AND coalesce(CAST(phase AS VARCHAR), '''') = ''' || coalesce(CAST(phase AS VARCHAR), '') || ''''
     || ' ORDER BY time_ns DESC NULLS LAST, kernel_id'
 FROM candidate

@@ -5,7 +5,8 @@
 -- Memory has no samples, so samples are 0 here. Bytes measure the cost. Objects of one megabyte or more count, each
 -- once. Memory held for fewer than 16 launches does not count.
 --
--- Time saved by dead_write: from 0, as launches can do other work, to 1.15 times that of the launches that write. Else unknown.
+-- Time saved by dead_write in steps: from 0, as launches can do other work, to 1.15 times that of the launches that write.
+-- Else unknown.
 CREATE VIEW finding_memory (
   finding,
   subject,
@@ -85,12 +86,13 @@ SELECT
     WHEN 'unused_memory' THEN 'Do not allocate it, or allocate it where it is needed.'
     WHEN 'late_free' THEN 'Drop the last reference to it after its last use (del, or a smaller scope).'
     WHEN 'idle_memory' THEN 'Free it and recompute it (checkpointing), or offload it meanwhile.'
-    ELSE 'Do not initialize memory that is overwritten (empty instead of zeros).'
+    ELSE 'Leave out writes that nothing reads, such as an initialization (empty instead of zeros).'
   END,
   CAST(NULL AS VARCHAR) AS kernel, born_at, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, time_ns,
   -- Writes are proved where every launch in between was observed: in some steps.
-  0.0 * time_ns AS saving_low_ns, 1.15 * time_ns * greatest(coalesce(CAST(a.steps AS DOUBLE) / nullif(s.steps, 0), 1.0), 1.0) AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
+  CASE WHEN s.steps > 0 OR a.steps = 0 THEN 0.0 * time_ns END AS saving_low_ns,
+  CASE WHEN s.steps > 0 OR a.steps = 0 THEN 1.15 * time_ns * greatest(coalesce(CAST(a.steps AS DOUBLE) / nullif(s.steps, 0), 1.0), 1.0) END AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT pattern, storage_id, allocation_id, object, type, size_bytes, op, born_at, ordinal, launches, is_certain FROM life_pattern WHERE pattern = '''
     || CASE finding WHEN 'unused_memory' THEN 'unused' WHEN 'late_free' THEN 'late free' WHEN 'idle_memory' THEN 'idle'
       ELSE 'dead write' END || ''' ORDER BY size_bytes DESC'

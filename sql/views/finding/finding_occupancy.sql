@@ -1,5 +1,5 @@
 -- One way in which launches leave the GPU idle: too_few_blocks (all launches with fewer blocks than the GPU has
--- multiprocessors, on one GPU), low_occupancy and tail_wave (one kernel).
+-- multiprocessors, on GPUs of one kind), low_occupancy and tail_wave (one kernel).
 --
 -- too_few_blocks: a quarter or more of the multiprocessors get no block, and such launches take a twentieth or more of
 -- the time of all launches. Collectives do not count. Spread over all of them, the work would take at least the part of the time that is used now,
@@ -11,7 +11,7 @@
 -- tail_wave: the grid fills the GPU more than once, and a fifth or more of the block slots stay empty at the end.
 -- Saving: that part.
 --
--- Time saved: two fifths to all of the saving's part of the time. For too_few_blocks up to half of the remaining time more,
+-- Time saved, for too_few_blocks by launches in steps alone: two fifths to all of the saving's part of the time. For too_few_blocks up to half of the remaining time more,
 -- because more warps hide more latency. For blocks that are too small at least nothing: larger ones can wait as long.
 CREATE VIEW finding_occupancy (
   finding,
@@ -19,7 +19,7 @@ CREATE VIEW finding_occupancy (
   sentence,
   fact,
   advice,
-  -- The kernel. Of several, the costliest.
+  -- The kernel. Null for several.
   kernel,
   -- The innermost user line around its launches, if there is only one. In backward, the line whose gradient this is,
   -- with (grad).
@@ -45,7 +45,8 @@ WITH fixed AS (
   SELECT sum(samples) AS all_samples, sum(time_ns) AS all_ns, count(*) = count(time_ns) AS is_timed FROM sample_cost
 ), launched AS (
   SELECT
-    l.kernel_id, l.function_id, n.kernel, n.short_kernel, l.device_id, v.name AS gpu, l.op,
+    l.kernel_id, l.function_id, n.kernel, n.short_kernel, v.name AS gpu, l.op,
+    p.program_phase IN ('steady', 'once') AS is_steady,
     line_label(l.line, l.forward_line) AS line,
     c.samples, c.memory_samples, coalesce(x.samples, 0.0) AS fixed_samples, c.time_ns,
     o.limiter, o.occupancy, o.waves, o.tail_share, o.resident_blocks,
@@ -55,13 +56,16 @@ WITH fixed AS (
       WHEN o.occupancy <= 0.5 AND o.limiter <> 'warps' AND o.waves >= 1 AND c.memory_samples >= 0.25 * c.samples
         THEN 'low_occupancy'
       WHEN o.waves > 1 AND o.tail_share >= 0.2 THEN 'tail_wave'
-    END AS finding
+    END AS finding,
+    q.kernel_id IS NOT NULL AS is_counted
   FROM launch_occupancy o
   JOIN launch_context l ON l.kernel_id = o.kernel_id
   JOIN sample_cost c ON c.kernel_id = o.kernel_id
   LEFT JOIN fixed x ON x.kernel_id = o.kernel_id
   LEFT JOIN kernel_name n ON n.function_id = l.function_id
   LEFT JOIN device v ON v.run_id = l.run_id AND v.device_id = l.device_id
+  LEFT JOIN launch_phase p ON p.kernel_id = l.kernel_id
+  LEFT JOIN program_launch q ON q.kernel_id = l.kernel_id
   -- Collectives use few multiprocessors on purpose.
   WHERE NOT coalesce(regexp_like(l.kernel, '^nccl(Dev)?Kernel|ncclSymk|nvshmem'), false)
 ), saved AS (
@@ -77,16 +81,17 @@ WITH fixed AS (
     CASE WHEN finding <> 'too_few_blocks' THEN function_id END AS subject_function_id
   FROM launched
   CROSS JOIN whole
-  WHERE finding IS NOT NULL
+  WHERE finding IS NOT NULL AND (finding <> 'too_few_blocks' OR is_counted)
 ), ranked AS (
-  -- The costliest kernel is that with most samples, without samples that with most time.
+  -- The costliest kernel is that with most samples, without samples that with most time. Samples do not show idle
+  -- multiprocessors.
   SELECT
-    *, sum(CASE WHEN all_samples > 0.0 THEN samples ELSE coalesce(time_ns, 0.0) END)
-      OVER (PARTITION BY finding, device_id, function_id) AS weight
+    *, sum(CASE WHEN all_samples > 0.0 AND NOT (finding = 'too_few_blocks' AND is_timed) THEN samples ELSE coalesce(time_ns, 0.0) END)
+      OVER (PARTITION BY finding, gpu, function_id) AS weight
   FROM saved
 ), summed AS (
   SELECT
-    finding, device_id, gpu, subject_function_id,
+    finding, gpu, subject_function_id,
     count(DISTINCT kernel_id) AS launches, count(DISTINCT function_id) AS kernels,
     first_value(function_id ORDER BY weight DESC, function_id) AS function_id,
     first_value(kernel ORDER BY weight DESC, function_id) AS kernel,
@@ -102,9 +107,10 @@ WITH fixed AS (
     max(multiprocessor_count) AS multiprocessor_count,
     CASE WHEN count(DISTINCT line) = 1 THEN max(line) END AS line,
     CASE WHEN count(DISTINCT op) = 1 THEN max(op) END AS op,
-    sum(part) AS samples, sum(saving_samples) AS saving_samples, sum(time_ns) AS time_ns, sum(idle_ns) AS idle_ns
+    sum(part) AS samples, sum(saving_samples) AS saving_samples, sum(time_ns) AS time_ns, sum(idle_ns) AS idle_ns,
+    sum(CASE WHEN is_steady THEN time_ns END) AS steady_ns, sum(CASE WHEN is_steady THEN idle_ns END) AS steady_idle_ns
   FROM ranked
-  GROUP BY finding, device_id, gpu, subject_function_id
+  GROUP BY finding, gpu, subject_function_id
 )
 SELECT
   finding,
@@ -142,16 +148,17 @@ SELECT
       ELSE 'Use larger blocks.' END
     ELSE 'Choose a grid that fills whole waves (smaller or larger tiles, or blocks that loop: a persistent kernel).'
   END,
-  kernel, line, op, CAST(NULL AS BIGINT UNSIGNED), samples, saving_samples, time_ns,
+  CASE kernels WHEN 1 THEN kernel END, line, op, CAST(NULL AS BIGINT UNSIGNED), samples, saving_samples, time_ns,
   CASE WHEN finding = 'low_occupancy' AND limiter NOT IN ('registers', 'shared memory') THEN 0.0 ELSE 0.4 END
-    * coalesce(time_ns * saving_samples / nullif(samples, 0.0), idle_ns) AS saving_low_ns,
+    * CASE finding WHEN 'too_few_blocks' THEN steady_idle_ns
+      ELSE coalesce(time_ns * saving_samples / nullif(samples, 0.0), idle_ns) END AS saving_low_ns,
   -- More warps hide more latency, also where blocks are.
-  CASE finding WHEN 'too_few_blocks' THEN 0.5 * (time_ns + coalesce(time_ns * saving_samples / nullif(samples, 0.0), idle_ns))
+  CASE finding WHEN 'too_few_blocks' THEN 0.5 * (steady_ns + steady_idle_ns)
     ELSE coalesce(time_ns * saving_samples / nullif(samples, 0.0), idle_ns) END AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   CASE finding
     WHEN 'too_few_blocks' THEN 'SELECT o.*, t.time_ns FROM launch_occupancy o JOIN launch_time t ON t.kernel_id = o.kernel_id '
-      || 'JOIN launch_context l ON l.kernel_id = o.kernel_id WHERE o.idle_multiprocessor_share >= 0.25 AND o.device_id = '
-      || CAST(device_id AS VARCHAR) || ' AND NOT regexp_like(coalesce(l.kernel, ''''), ''^nccl(Dev)?Kernel|ncclSymk|nvshmem'') '
+      || 'JOIN launch_context l ON l.kernel_id = o.kernel_id JOIN program_launch p ON p.kernel_id = o.kernel_id '
+      || 'WHERE o.idle_multiprocessor_share >= 0.25 AND o.kernel_id IN (SELECT kernel_id FROM sample_cost) AND NOT regexp_like(coalesce(l.kernel, ''''), ''^nccl(Dev)?Kernel|ncclSymk|nvshmem'') '
       || 'ORDER BY t.time_ns DESC NULLS LAST, o.kernel_id'
     ELSE 'SELECT o.* FROM launch_occupancy o WHERE o.function_id = ' || CAST(function_id AS VARCHAR) END
 FROM summed

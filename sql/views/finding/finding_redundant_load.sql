@@ -86,3 +86,5 @@ SELECT
     || ''' AND r.redundant_share >= 0.5 ORDER BY r.redundant_loads DESC'
 FROM summed s
 LEFT JOIN kernel_name n ON n.function_id = s.kernel_function_id
+-- Loads that nothing waits for cost nothing.
+WHERE s.samples > 0.0

@@ -1,13 +1,14 @@
 -- One object that keeps memory busy: the accesses of one kernel, launched at one line by one op, to one tensor (grouped by
--- name, or op, line, shape) or to one allocation outside tensors. One kind: busy_memory.
+-- name with `*` for layers, or op, line, shape) or to one allocation outside tensors. One kind: busy_memory.
 --
 -- Thresholds: device memory, L2, its requests, L1 or the places of atomics are busy for 60 % of the launch's measured time,
--- at the rates of `memory_rate`. The object has a quarter of the traffic of `traffic_share`. Cost: samples of `traffic_charge`.
+-- at the rates of `memory_rate`. The object has a quarter of the traffic of `traffic_share`, and most of the launch's. Cost: samples of `traffic_charge`.
 -- Saving: all of them, if the object's bytes need not move.
 --
 -- Time saved, if the object's bytes need not move: between three tenths of the smaller and the larger of two estimates, the time of
 -- the charged samples, and what the busiest resource needs less (`traffic_relief`).
 -- Up to twice that for device memory, since a fused kernel neither stores nor loads the object, and 2 microseconds per launch.
+-- Parameters and buffers are loaded all the same: no more than once, with no launch less.
 CREATE VIEW finding_traffic (
   finding,
   subject,
@@ -33,7 +34,7 @@ CREATE VIEW finding_traffic (
   pays_from,
   query
 ) AS
-WITH moved AS (
+WITH touched AS (
   SELECT
     t.kernel_id, t.resource, t.target, coalesce(t.tensor_id, t.storage_id, t.allocation_id) AS object_id, t.tensor_id,
     max(t.busy_share) AS busy_share, sum(t.share) AS share,
@@ -44,11 +45,17 @@ WITH moved AS (
   WHERE t.busy_share >= 0.6
   GROUP BY t.kernel_id, t.resource, t.target, coalesce(t.tensor_id, t.storage_id, t.allocation_id), t.tensor_id
   HAVING sum(t.share) >= 0.25
+), moved AS (
+  -- A launch counts for one object: savings of one kind are added.
+  SELECT *
+  FROM (SELECT *, row_number() OVER (PARTITION BY kernel_id ORDER BY share DESC, busy_share DESC, target, object_id) AS place FROM touched)
+  WHERE place = 1
 ), summed AS (
   SELECT
-    l.function_id, l.op, line_label(l.line, l.forward_line) AS line, m.resource, m.target, o.name, o.type,
-    o.born_at, max(o.label) AS label,
+    l.function_id, l.op, line_label(l.line, l.forward_line) AS line, m.resource, m.target, o.family, o.type,
+    o.born_at, CASE WHEN count(DISTINCT o.name) > 1 THEN o.family ELSE max(o.label) END AS label,
     first_value(m.tensor_id ORDER BY c.samples DESC, m.object_id) AS tensor_id,
+    coalesce(bool_and(o.label_source = 'name' AND NOT regexp_like(o.name, '^(gradient|optimizer state) of ')), false) AS is_parameter,
     sum(c.samples) AS samples, sum(c.time_ns) AS time_ns, count(DISTINCT m.kernel_id) AS launches,
     sum(r.time_ns * (1.0 - r.without_ns / r.busy_ns)) AS least_ns, sum(r.time_ns - r.without_ns) AS most_ns, avg(m.busy_share) AS busy_share, avg(m.share) AS share,
     avg(m.written_share / m.share) AS written_share, avg(m.updated_share / m.share) AS updated_share
@@ -57,7 +64,7 @@ WITH moved AS (
   JOIN launch_context l ON l.kernel_id = m.kernel_id
   LEFT JOIN traffic_relief r ON r.kernel_id = m.kernel_id AND r.target = m.target AND r.object_id = m.object_id
   LEFT JOIN target_context o ON o.target = m.target AND o.object_id = m.object_id
-  GROUP BY l.function_id, l.op, line_label(l.line, l.forward_line), m.resource, m.target, o.name, o.type,
+  GROUP BY l.function_id, l.op, line_label(l.line, l.forward_line), m.resource, m.target, o.family, o.type,
     o.born_at
 ), worded AS (
   SELECT
@@ -93,8 +100,8 @@ SELECT
       || 'several copies.'
   END,
   kernel, line, op, tensor_id, samples, samples AS saving_samples, time_ns,
-  0.3 * least(time_ns, coalesce(least_ns, time_ns)) AS saving_low_ns, greatest(time_ns, coalesce(most_ns, 0.0)) * CASE resource WHEN 'device memory' THEN 2.0 ELSE 1.0 END
-    + 2e3 * launches AS saving_high_ns,
+  0.3 * least(time_ns, coalesce(least_ns, time_ns)) AS saving_low_ns, greatest(time_ns, coalesce(most_ns, 0.0)) * CASE WHEN resource = 'device memory' AND NOT is_parameter THEN 2.0 ELSE 1.0 END
+    + CASE WHEN is_parameter THEN 0.0 ELSE 2e3 * launches END AS saving_high_ns,
   CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT l.* FROM launch_limit l JOIN launch n ON n.kernel_id = l.kernel_id WHERE n.function_id = '
     || CAST(function_id AS VARCHAR) || ' ORDER BY l.busy_share DESC'

@@ -17,7 +17,8 @@ CREATE VIEW forward_backward (
   forward_samples,
   -- Samples of its gradient.
   backward_samples,
-  -- Backward divided by forward. Null if the forward op has no samples.
+  -- Backward divided by forward: measured times, or samples where a time was not measured. Null if the forward op has
+  -- neither.
   ratio,
   -- True if `ratio` is above 2.
   is_suspicious,
@@ -31,13 +32,15 @@ WITH cost AS (
 ), forward AS (
   SELECT
     coalesce(g.name, o.name) AS op, p.line, o.forward_op_id IS NOT NULL AS is_backward,
-    count(*) AS launches, sum(c.samples) AS samples, sum(c.time_ns) AS time_ns
+    count(*) AS launches, sum(c.samples) AS samples, sum(c.time_ns) AS time_ns,
+    CASE WHEN count(m.time_ns) = count(*) THEN sum(m.time_ns) END AS measured_ns
   FROM launch l
   JOIN op o ON o.op_id = l.op_id
   LEFT JOIN op g ON g.op_id = o.forward_op_id
   LEFT JOIN python_line p ON p.pystates_hash = coalesce(g.pystates_hash, CASE WHEN g.op_id IS NULL THEN o.pystates_hash END)
   LEFT JOIN python_line b ON b.pystates_hash = o.pystates_hash
   JOIN cost c ON c.kernel_id = l.kernel_id
+  LEFT JOIN measured_time m ON m.kernel_id = l.kernel_id
   WHERE (o.forward_op_id IS NOT NULL OR o.phase = 'forward') AND NOT coalesce(b.is_in_backward, false)
   GROUP BY coalesce(g.name, o.name), p.line, o.forward_op_id IS NOT NULL
 ), paired AS (
@@ -48,14 +51,15 @@ WITH cost AS (
     sum(CASE WHEN is_backward THEN 0.0 ELSE samples END) AS forward_samples,
     sum(CASE WHEN is_backward THEN samples ELSE 0.0 END) AS backward_samples,
     sum(CASE WHEN is_backward THEN NULL ELSE time_ns END) AS forward_ns,
-    sum(CASE WHEN is_backward THEN time_ns END) AS backward_ns
+    sum(CASE WHEN is_backward THEN time_ns END) AS backward_ns,
+    sum(CASE WHEN is_backward THEN measured_ns END) / nullif(sum(CASE WHEN is_backward THEN NULL ELSE measured_ns END), 0.0) AS time_ratio
   FROM forward
   GROUP BY op, line
 )
 SELECT
   op, line, forward_launches, backward_launches, forward_samples, backward_samples,
-  backward_samples / nullif(forward_samples, 0.0),
-  coalesce(backward_samples / nullif(forward_samples, 0.0) > 2, false),
+  ratio,
+  coalesce(ratio > 2, false),
   forward_ns, backward_ns
-FROM paired
+FROM (SELECT *, coalesce(time_ratio, backward_samples / nullif(forward_samples, 0.0)) AS ratio FROM paired)
 WHERE backward_launches > 0

@@ -30,7 +30,9 @@ CREATE VIEW fusion_candidate (
   -- Steps with launches, of all processes. 0 in set-up, and in a program that repeats nothing.
   step_count,
   -- True with a line, `step_launch_count` of 4 or more, `mean_ns` below 10,000 and `time_share` of 0.05 or more.
-  is_candidate
+  is_candidate,
+  -- Time of its launches in steps, nanoseconds. In a program that repeats nothing, of all.
+  steady_ns
 ) AS
 WITH fetch AS (
   SELECT kernel_id, sum(samples) AS samples
@@ -46,7 +48,8 @@ WITH fetch AS (
     count(DISTINCT l.function_id) AS kernel_count,
     count(DISTINCT l.op) AS op_count,
     sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples,
-    coalesce(sum(f.samples), 0.0) AS fetch_samples, sum(c.time_ns) AS time_ns
+    coalesce(sum(f.samples), 0.0) AS fetch_samples, sum(c.time_ns) AS time_ns,
+    sum(CASE WHEN p.program_phase IN ('steady', 'once') THEN c.time_ns END) AS steady_ns
   FROM launch_context l
   JOIN sample_cost c ON c.kernel_id = l.kernel_id
   JOIN launch_phase p ON p.kernel_id = l.kernel_id
@@ -58,7 +61,8 @@ SELECT
   fetch_samples, time_ns,
   time_ns / launch_count, time_ns / all_ns, step_count,
   coalesce(line IS NOT NULL AND step_launch_count >= 4 AND time_ns / launch_count < 10000
-    AND time_ns / all_ns >= 0.05, false)
+    AND time_ns / all_ns >= 0.05, false),
+  steady_ns
 FROM (
   SELECT
     *, nullif(sum(time_ns) OVER (), 0.0) AS all_ns,

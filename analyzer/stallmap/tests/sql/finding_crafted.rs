@@ -95,6 +95,14 @@ async fn loads_of_the_same_words_do_not_fill_a_stride() {
 }
 
 #[tokio::test]
+async fn loads_that_nothing_waits_for_cost_nothing() {
+    let unsampled = "SELECT * REPLACE (0 * samples AS samples, 0 * samples_not_issued AS samples_not_issued) FROM pc_sample";
+    let words = "SELECT count(sentence || fact) FROM finding WHERE finding = 'redundant_load'";
+    assert_ne!(crafted("inference_views", &[], words).await, ["0"]);
+    assert_eq!(crafted("inference_views", &[("pc_sample", unsampled)], words).await, ["0"]);
+}
+
+#[tokio::test]
 async fn savings_are_upper_bounds() {
     let gathered = "SELECT saving_samples = samples FROM finding_access WHERE finding = 'gather_latency'";
     assert_eq!(crafted("inference_views", &[], gathered).await, ["true"]);
