@@ -72,11 +72,7 @@ fn other_numbers_and_names_attribute_nothing() {
     let place = CommandFolder::new();
     python(&place, TRACES);
     place.run(&["import", "run.json", "other.json", "-o", "x.stallmap"]).expect_error(2);
-    place.run(&["import", "run.json", "renamed.json", "-o", "y.stallmap"]).expect_ok();
-    let ops = "SELECT count(op_id) AS n FROM launch";
-    assert_eq!(number(&place, "y.stallmap", ops), 0);
-    let lost = "SELECT lost_count AS n FROM loss WHERE reason LIKE 'kernels of graphs whose launches%'";
-    assert_eq!(number(&place, "y.stallmap", lost), 12);
+    place.run(&["import", "run.json", "renamed.json", "-o", "y.stallmap"]).expect_error(2);
 }
 
 /// Two graph launches with two kernels, a copy and a fill each, a graph of two copies, and a copy by its own call.
