@@ -45,9 +45,14 @@ pub(crate) fn join(trace: &mut TraceModel) -> Option<ClockAlignment> {
     let found = match_ranks(trace);
     let reason = "collectives that match none of another rank";
     trace.losses.add_many(LossKind::Source, reason, found.unmatched, None);
+    let reason = "collectives of groups of ranks that the source does not name: not matched, and no clock follows them";
+    trace.losses.add_many(LossKind::Source, reason, found.unnamed, None);
     let alignment = align_clocks(trace)?;
     let reason = "clocks of ranks that are not aligned: no collective of an aligned rank";
     trace.losses.add_many(LossKind::Source, reason, alignment.unaligned as u64, None);
+    let reason = "clocks of ranks that were not recorded at the time of the first one, aligned by the order of collectives: \
+                  these may be of other steps";
+    trace.losses.add_many(LossKind::Source, reason, alignment.apart as u64, None);
     Some(alignment)
 }
 

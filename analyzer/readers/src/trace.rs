@@ -11,5 +11,6 @@ pub mod model;
 pub mod name;
 pub mod nest;
 mod op;
+mod rank_ends;
 pub mod rank_match;
 pub mod stacks;

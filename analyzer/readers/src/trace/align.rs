@@ -13,6 +13,9 @@ pub struct ClockAlignment {
     pub aligned: usize,
     /// Clocks without a collective that an aligned one has, too.
     pub unaligned: usize,
+    /// Clocks among the aligned ones whose recordings do not overlap with that of the reference by the clocks of the source,
+    /// and whose collectives have no numbers. Their order can be that of other steps.
+    pub apart: usize,
     /// Collectives that the alignment is taken from.
     pub collectives: usize,
     /// The largest error of an alignment: 95 % of the ends of a clock are within it.
@@ -51,6 +54,7 @@ pub fn align_clocks(trace: &mut TraceModel) -> Option<ClockAlignment> {
     while let Some((clock, distances)) = next_clock(&clocks, &collectives, &offsets) {
         offsets.insert(clock, offset(distances));
     }
+    let apart = apart(trace, &offsets, first);
     for (clock, offset) in &offsets {
         let processes = trace.processes.iter().map(|process| process.clock == *clock).collect::<Vec<_>>();
         shift_processes(trace, offset.offset_ns, |process| processes.get(process) == Some(&true));
@@ -60,9 +64,31 @@ pub fn align_clocks(trace: &mut TraceModel) -> Option<ClockAlignment> {
     Some(ClockAlignment {
         aligned: offsets.len(),
         unaligned: clocks.len() - offsets.len(),
+        apart,
         collectives: followers.clone().map(|offset| offset.collectives).min().unwrap_or(0),
         error_ns: followers.map(|offset| offset.error_ns).max().unwrap_or(0),
     })
+}
+
+/// The number of aligned clocks whose kernels do not overlap with those of the first one, and have no numbers.
+fn apart(trace: &TraceModel, offsets: &BTreeMap<usize, ClockOffset>, first: usize) -> usize {
+    let mut extents: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
+    let mut numbered: BTreeSet<usize> = BTreeSet::new();
+    for kernel in &trace.kernels {
+        let clock = trace.processes.get(kernel.process).map(|process| process.clock);
+        let Some((clock, (begin_ns, end_ns))) = clock.zip(kernel.time_ns) else { continue };
+        let extent = extents.entry(clock).or_insert((begin_ns, end_ns));
+        *extent = (begin_ns.min(extent.0), end_ns.max(extent.1));
+        if kernel.collective.as_deref().is_some_and(|call| call.match_id.and(call.sequence).is_some()) {
+            numbered.insert(clock);
+        }
+    }
+    let Some(reference) = extents.get(&first) else { return 0 };
+    let is_apart = |clock: &usize| {
+        let overlaps = |extent: &(i64, i64)| extent.0 <= reference.1 && reference.0 <= extent.1;
+        !numbered.contains(clock) && extents.get(clock).is_some_and(|extent| !overlaps(extent))
+    };
+    offsets.keys().filter(|clock| is_apart(clock)).count()
 }
 
 /// The ends of all collectives that keep their ranks until all have begun.
@@ -143,7 +169,10 @@ fn name(trace: &mut TraceModel, offsets: &BTreeMap<usize, ClockOffset>, first: u
 
 #[cfg(test)]
 mod tests {
+    use stallmap_schema::word::{CollectiveKind, Instrument};
+
     use super::*;
+    use crate::trace::model::{CollectiveCall, TraceKernel, TraceProcess};
 
     #[test]
     fn the_median_counts_and_not_late_ends() {
@@ -168,5 +197,30 @@ mod tests {
             offsets.insert(clock, offset(distances));
         }
         assert_eq!(offsets.values().map(|offset| offset.offset_ns).collect::<Vec<_>>(), [0, -50, -1_050]);
+    }
+
+    #[test]
+    fn recordings_of_different_times_are_apart_without_numbers() {
+        let mut trace = TraceModel::default();
+        for (clock, begin_ns) in [0, 50, 1_000].into_iter().enumerate() {
+            let process = TraceProcess::with_number(0, Instrument::Timeline);
+            trace.processes.push(TraceProcess { clock, ..process });
+            trace.kernels.push(TraceKernel {
+                process: clock,
+                time_ns: Some((begin_ns, begin_ns + 90)),
+                collective: Some(Box::new(CollectiveCall {
+                    match_id: Some(0),
+                    ..CollectiveCall::from_kind(CollectiveKind::AllReduce)
+                })),
+                ..TraceKernel::default()
+            });
+        }
+        let found = align_clocks(&mut trace).unwrap();
+        assert_eq!((found.aligned, found.apart), (3, 1));
+        for (kernel, begin_ns) in trace.kernels.iter_mut().zip([0, 50, 1_000]) {
+            kernel.time_ns = Some((begin_ns, begin_ns + 90));
+            kernel.collective.as_mut().unwrap().sequence = Some(7);
+        }
+        assert_eq!(align_clocks(&mut trace).unwrap().apart, 0);
     }
 }

@@ -1,11 +1,13 @@
-//! Collectives of several ranks, matched: within a group of ranks by the source's numbers, else by order and size.
+//! Collectives of several ranks, matched: within a group of ranks by the source's numbers, else by order and size. Where the
+//! source names no group, ranks whose collectives end together are one.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_schema::word::CollectiveKind;
 
 use crate::trace::model::{CollectiveCall, TraceKernel, TraceModel};
+use crate::trace::rank_ends::by_ends;
 
 /// Collectives by which the begins of two traces may differ, where their numbers do not say more.
 const MIN_REACH: usize = 64;
@@ -23,36 +25,52 @@ pub struct RankMatch {
     pub matched: u64,
     /// Kernels that are collectives, and match none of another rank.
     pub unmatched: u64,
+    /// Kernels that are collectives of a group that the source does not name, of which nothing says which ranks it has.
+    pub unnamed: u64,
 }
 
 /// Facts in which the launches of one collective agree.
-type CollectiveSignature = (CollectiveKind, Option<String>, Option<(u64, u64)>);
+pub(super) type CollectiveSignature = (CollectiveKind, Option<String>, Option<(u64, u64)>);
 
 /// A collective as one rank launched it.
 #[derive(Clone, Debug)]
-struct CollectiveMember {
-    kernel: usize,
-    end_ns: i64,
+pub(super) struct CollectiveMember {
+    pub(super) kernel: usize,
+    pub(super) end_ns: i64,
     sequence: Option<i64>,
-    signature: CollectiveSignature,
+    pub(super) signature: CollectiveSignature,
 }
 
 /// Collectives that follow each other in all ranks, by process and in the order of time.
-type RankLane = BTreeMap<usize, Vec<CollectiveMember>>;
+pub(super) type RankLane = BTreeMap<usize, Vec<CollectiveMember>>;
+
+/// The collectives that one can match.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum RankLaneName {
+    /// Those of one group of ranks.
+    Group(String),
+    /// Those of a kernel, which several groups may launch.
+    Kernel(String),
+}
 
 /// Numbers the collectives that several processes take part in. Each process takes part once.
 pub fn match_ranks(trace: &mut TraceModel) -> RankMatch {
-    let (lanes, alone) = lanes(trace);
+    let (lanes, mut found) = lanes(trace);
+    let clock = |process: usize| trace.processes.get(process).map_or(0, |process| process.clock);
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    for lane in lanes.values() {
+    for (name, lane) in &lanes {
         let has_numbers = lane.values().flatten().all(|member| member.sequence.is_some());
-        groups.extend(if has_numbers { by_number(lane) } else { by_order(lane) });
+        let (mut own, left) = match name {
+            RankLaneName::Kernel(_) => (by_ends(lane, clock), &mut found.unnamed),
+            RankLaneName::Group(_) if has_numbers => (by_number(lane), &mut found.unmatched),
+            RankLaneName::Group(_) => (by_order(lane), &mut found.unmatched),
+        };
+        own.retain(|group| group.len() > 1);
+        let all: usize = lane.values().map(Vec::len).sum();
+        // A launch is in one collective.
+        *left += all.saturating_sub(own.iter().map(Vec::len).sum()) as u64;
+        groups.extend(own);
     }
-    let members: usize = groups.iter().map(Vec::len).sum();
-    let all: usize = lanes.values().flat_map(BTreeMap::values).map(Vec::len).sum();
-    groups.retain(|group| group.len() > 1);
-    let matched: usize = groups.iter().map(Vec::len).sum();
-    debug_assert!(members <= all, "a launch is in one collective");
     let begin = |kernel: &usize| trace.kernels.get(*kernel).and_then(|kernel| kernel.time_ns);
     groups.sort_by_key(|group| group.iter().filter_map(begin).min());
     for (number, group) in (0..).zip(&groups) {
@@ -63,17 +81,19 @@ pub fn match_ranks(trace: &mut TraceModel) -> RankMatch {
             }
         }
     }
-    RankMatch { matched: groups.len() as u64, unmatched: alone + (all - matched) as u64 }
+    RankMatch { matched: groups.len() as u64, ..found }
 }
 
-/// Collectives by group, and the number of those that cannot be matched.
-fn lanes(trace: &TraceModel) -> (BTreeMap<String, RankLane>, u64) {
-    let mut lanes: BTreeMap<String, RankLane> = BTreeMap::new();
-    let mut alone = 0;
+/// Collectives by group, and the numbers of those that cannot be matched.
+fn lanes(trace: &TraceModel) -> (BTreeMap<RankLaneName, RankLane>, RankMatch) {
+    let mut lanes: BTreeMap<RankLaneName, RankLane> = BTreeMap::new();
+    let mut found = RankMatch::default();
+    let ranks = ranks(trace);
     for (place, kernel) in trace.kernels.iter().enumerate() {
         let Some((call, (_, end_ns))) = kernel.collective.as_deref().zip(kernel.time_ns) else { continue };
-        let Some(lane) = lane(kernel, call) else {
-            alone += 1;
+        let Some(lane) = group(kernel, call, ranks).and_then(|lane| within(lane, call)) else {
+            let is_named = call.group.is_some() || call.group_ranks.is_some();
+            *(if is_named { &mut found.unmatched } else { &mut found.unnamed }) += 1;
             continue;
         };
         let member =
@@ -83,20 +103,42 @@ fn lanes(trace: &TraceModel) -> (BTreeMap<String, RankLane>, u64) {
     for members in lanes.values_mut().flat_map(BTreeMap::values_mut) {
         members.sort_by_key(|member| trace.kernels.get(member.kernel).and_then(|kernel| kernel.time_ns));
     }
-    (lanes, alone)
+    (lanes, found)
 }
 
-/// The lane of a collective. None for data between two ranks of a larger group that are not known.
-fn lane(kernel: &TraceKernel, call: &CollectiveCall) -> Option<String> {
-    let Some(group) = &call.group else { return Some(format!("kernel {}", kernel.name)) };
-    let ranks = call.group_ranks.as_deref().unwrap_or_default();
-    let group = format!("group {group} {ranks} {:?}", call.group_size);
+/// The number of ranks of the program, as far as it is known. Files of some of them may be missing.
+fn ranks(trace: &TraceModel) -> u32 {
+    let kernels = trace.kernels.iter().filter(|kernel| kernel.collective.is_some());
+    let own: BTreeSet<usize> = kernels.map(|kernel| kernel.process).collect();
+    let known = trace
+        .processes
+        .iter()
+        .flat_map(|process| [process.world_size, process.rank.map(|rank| rank.saturating_add(1))]);
+    known.flatten().max().unwrap_or(0).max(u32::try_from(own.len()).unwrap_or(u32::MAX))
+}
+
+/// The group of a collective. None for one of some ranks that the source does not name: there can be several such.
+fn group(kernel: &TraceKernel, call: &CollectiveCall, ranks: u32) -> Option<RankLaneName> {
+    if call.group.is_none() && call.group_ranks.is_none() {
+        let name = format!("kernel {} {:?}", kernel.name, call.group_size);
+        return match call.group_size {
+            Some(size) => (size >= ranks).then_some(RankLaneName::Group(name)),
+            None => Some(RankLaneName::Kernel(name)),
+        };
+    }
+    let [name, ranks] = [&call.group, &call.group_ranks].map(|text| text.as_deref().unwrap_or_default());
+    Some(RankLaneName::Group(format!("group {name} {ranks} {:?}", call.group_size)))
+}
+
+/// The lane in a group. None for data between two ranks of a larger group that are not known.
+fn within(lane: RankLaneName, call: &CollectiveCall) -> Option<RankLaneName> {
+    let RankLaneName::Group(group) = lane else { return Some(lane) };
     match (call.kind, call.peers) {
         (CollectiveKind::SendReceive, Some((one, other))) => {
-            Some(format!("{group} {} {}", one.min(other), one.max(other)))
+            Some(RankLaneName::Group(format!("{group} {} {}", one.min(other), one.max(other))))
         }
         (CollectiveKind::SendReceive, None) if call.group_size != Some(2) => None,
-        _ => Some(group),
+        _ => Some(RankLaneName::Group(group)),
     }
 }
 
@@ -148,7 +190,7 @@ fn by_order(lane: &RankLane) -> Vec<Vec<usize>> {
 ///
 /// Shifts with most pairs of equal signature count. Of these, ends agree in the right one: their distance is that of the
 /// clocks. Where several agree, that with the most pairs counts, and then that with the clocks closest to each other.
-fn best_shift(reference: &[CollectiveMember], own: &[CollectiveMember]) -> Option<isize> {
+pub(super) fn best_shift(reference: &[CollectiveMember], own: &[CollectiveMember]) -> Option<isize> {
     let reach = reference.len().abs_diff(own.len()).saturating_add(MIN_REACH).min(MAX_REACH);
     let reach = isize::try_from(reach).unwrap_or(isize::MAX);
     let counted: Vec<(isize, usize)> =
@@ -246,7 +288,7 @@ mod tests {
         let mut trace = trace(&[&[(8, 100), (8, 200), (8, 300)], &[(8, 207), (8, 307)]], true);
         let (found, numbers) = matched(&mut trace);
         assert_eq!(numbers, [None, Some(0), Some(1), Some(0), Some(1)]);
-        assert_eq!(found, RankMatch { matched: 2, unmatched: 1 });
+        assert_eq!(found, RankMatch { matched: 2, unmatched: 1, unnamed: 0 });
     }
 
     #[test]
@@ -258,7 +300,7 @@ mod tests {
         let mut trace = trace(&[&sizes, &later], false);
         let (found, numbers) = matched(&mut trace);
         assert_eq!(numbers[12..], (0..9).map(Some).collect::<Vec<_>>());
-        assert_eq!(found, RankMatch { matched: 9, unmatched: 3 });
+        assert_eq!(found, RankMatch { matched: 9, unmatched: 3, unnamed: 0 });
     }
 
     #[test]
@@ -268,10 +310,46 @@ mod tests {
             let call = kernel.collective.as_mut().unwrap();
             (call.kind, call.group_size, call.sequence) = (CollectiveKind::SendReceive, Some(4), Some(1));
         }
-        assert_eq!(match_ranks(&mut trace), RankMatch { matched: 0, unmatched: 2 });
+        assert_eq!(match_ranks(&mut trace), RankMatch { matched: 0, unmatched: 2, unnamed: 0 });
         for kernel in &mut trace.kernels {
             kernel.collective.as_mut().unwrap().peers = Some((0, 1));
         }
-        assert_eq!(match_ranks(&mut trace), RankMatch { matched: 1, unmatched: 0 });
+        assert_eq!(match_ranks(&mut trace), RankMatch { matched: 1, unmatched: 0, unnamed: 0 });
+    }
+
+    /// The same without the names of groups, with a size of theirs.
+    fn unnamed(mut trace: TraceModel, size: Option<u32>) -> TraceModel {
+        for call in trace.kernels.iter_mut().filter_map(|kernel| kernel.collective.as_deref_mut()) {
+            (call.group, call.group_size) = (None, size);
+        }
+        trace.processes.iter_mut().zip(0..).for_each(|(process, clock)| process.clock = clock);
+        trace
+    }
+
+    #[test]
+    fn a_group_without_a_name_is_that_of_all_ranks_or_unknown() {
+        let ranks: [&[(u64, i64)]; 4] = [&[(8, 100)], &[(8, 100)], &[(8, 900)], &[(8, 900)]];
+        let matched = |size| match_ranks(&mut unnamed(trace(&ranks, false), Some(size)));
+        assert_eq!(matched(2), RankMatch { matched: 0, unmatched: 0, unnamed: 4 });
+        assert_eq!(matched(4), RankMatch { matched: 1, unmatched: 0, unnamed: 0 });
+    }
+
+    #[test]
+    fn ranks_of_a_group_without_name_and_size_end_together() {
+        // Two pairs of equal programs, one 700 us behind the other, with noise of 30 us in each step.
+        let step = |number: i64, noise: i64| (8, 2_000_000 * number + noise);
+        let one: Vec<(u64, i64)> = (0..20).map(|n| step(n, 7_000 * (n * n % 5))).collect();
+        let other: Vec<(u64, i64)> = (0..20).map(|n| step(n, 700_000 + 10_000 * (n * n % 7))).collect();
+        let mut pairs = unnamed(trace(&[&one, &other, &one, &other], false), None);
+        let (found, numbers) = self::matched(&mut pairs);
+        assert_eq!(found, RankMatch { matched: 40, unmatched: 0, unnamed: 0 });
+        assert_eq!((&numbers[..20], &numbers[20..40]), (&numbers[40..60], &numbers[60..]));
+        // The ends of few agree by chance, and those of one clock are equal.
+        let few = match_ranks(&mut unnamed(trace(&[&one[..8], &one[..8]], false), None));
+        assert_eq!(few, RankMatch { matched: 0, unmatched: 0, unnamed: 16 });
+        let later: Vec<(u64, i64)> = one.iter().map(|(size, end)| (*size, end + 900_000)).collect();
+        let mut ranks = unnamed(trace(&[&one, &later], false), None);
+        ranks.processes.iter_mut().for_each(|process| process.clock = 0);
+        assert_eq!(match_ranks(&mut ranks), RankMatch { matched: 0, unmatched: 0, unnamed: 40 });
     }
 }
