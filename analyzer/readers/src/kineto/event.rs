@@ -45,6 +45,8 @@ pub(super) struct EventArguments {
     pub(super) record: Option<i64>,
     pub(super) forward_thread: Option<i64>,
     pub(super) address: Option<i64>,
+    /// Bytes that the allocator has given.
+    pub(super) allocated: Option<i64>,
     pub(super) device_type: Option<i64>,
     pub(super) device_id: Option<i64>,
     pub(super) wait: Option<String>,
@@ -67,7 +69,7 @@ pub(super) struct LeftOut {
 }
 
 /// Names of arguments with one value.
-const SCALARS: [&str; 18] = [
+const SCALARS: [&str; 19] = [
     "correlation",
     "device",
     "stream",
@@ -80,6 +82,7 @@ const SCALARS: [&str; 18] = [
     "Record function id",
     "Fwd thread id",
     "Addr",
+    "Total Allocated",
     "Device Type",
     "Device Id",
     "kernel",
@@ -160,6 +163,7 @@ impl EventArguments {
             "Record function id" => self.record = integer(&value).filter(|record| *record > 0),
             "Fwd thread id" => self.forward_thread = integer(&value),
             "Addr" => self.address = integer(&value),
+            "Total Allocated" => self.allocated = integer(&value),
             "Device Type" => self.device_type = integer(&value),
             "Device Id" => self.device_id = integer(&value),
             // A queue of oneAPI has a number, or an address.
