@@ -1,5 +1,6 @@
 //! Traces of PyTorch's profiler (Kineto): Chrome trace events in JSON, of all releases.
 
+mod arrows;
 pub(crate) mod category;
 mod collective;
 mod event;
@@ -25,6 +26,7 @@ use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
 use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase, SynchronizationKind};
 
+use self::arrows::ForwardArrows;
 use self::category::{EventCategory, direction, host_wait, wait};
 use self::event::{EventArguments, ThreadNumbers, TraceEvent};
 use self::left::OmittedEvents;
@@ -75,6 +77,7 @@ struct KinetoReader {
     events: usize,
     /// Spans whose begin and end stand apart.
     split: SplitSpans,
+    arrows: ForwardArrows,
     /// True if the document is an event: a file with one per line.
     is_event: bool,
     /// Documents within this one, as of ranks, and their level.
@@ -332,9 +335,9 @@ impl KinetoReader {
                     self.left.host_memory += 1;
                 }
             }
-            // Names of lanes, and arrows: nothing that a table could hold.
+            // Names of lanes, and other arrows: nothing that a table could hold.
             ("M", _) => self.other_tool = self.other_tool.or(other_tool(&event.arguments)),
-            ("s" | "f" | "t", _) => {}
+            ("s" | "f" | "t", _) => self.arrows.add(event, &mut self.threads),
             ("B" | "E" | "b" | "e", _) => self.split.add(event),
             // Some programs end their list with an empty object.
             ("", _) if event.name.is_empty() => {}
@@ -457,11 +460,13 @@ impl KinetoReader {
         let is_backward = event.arguments.forward_thread.is_some_and(|thread| thread != 0);
         let phase = if is_backward { Phase::Backward } else { phase(&event.name) };
         let name = self.shared(event.name);
-        let EventArguments { sequence, record, external, inputs, collective, .. } = event.arguments;
+        let EventArguments { sequence, forward_thread, record, external, inputs, collective, .. } =
+            event.arguments;
         let (inputs, cut) = inputs.values();
         self.left.long_inputs += cut;
         let details = OpDetails {
             sequence,
+            forward_thread: forward_thread.and_then(|thread| u32::try_from(thread).ok()?.try_into().ok()),
             record: record.or(external),
             inputs: (!inputs.is_empty()).then(|| shared(&mut self.inputs, inputs)),
             collective: collective.map(|arguments| arguments.call().into()),

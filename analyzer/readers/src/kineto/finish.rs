@@ -6,7 +6,7 @@ use stallmap_schema::word::{ActivityKind, Instrument, LossKind};
 
 use super::KinetoReader;
 use super::category::host_wait;
-use crate::join::{begin, join_ops, join_steps, shift};
+use crate::join::{begin, join_linked_ops, join_steps, shift};
 use crate::model::{TraceActivity, TraceKernel, TraceModel, TraceProcess, UnmatchedCall};
 use crate::nest::{ThreadSpan, enclosing};
 use crate::proton::paths::TracePaths;
@@ -20,7 +20,7 @@ impl KinetoReader {
         self.add_waits();
         let regions = self.functions.idle_regions(&self.trace);
         self.trace.ops.extend(regions);
-        join_ops(&mut self.trace);
+        join_linked_ops(&mut self.trace, &std::mem::take(&mut self.arrows).links());
         let steps = join_steps(&mut self.trace);
         self.join_pending();
         let built_in = self.functions.built_in;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use stallmap_schema::word::Phase;
 
+use crate::trace::forward::{ForwardLink, ForwardThreads};
 use crate::trace::model::{TraceCall, TraceModel, TraceOp};
 use crate::trace::nest::{ThreadSpan, enclosing, parents};
 
@@ -22,26 +23,30 @@ pub fn begin(call: TraceCall) -> ThreadSpan {
 ///
 /// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
 pub fn join_ops(trace: &mut TraceModel) {
+    join_linked_ops(trace, &[]);
+}
+
+/// The same with arrows from forward ops to gradients.
+pub fn join_linked_ops(trace: &mut TraceModel, links: &[ForwardLink]) {
     sort_ops(&mut trace.ops);
-    let mut forward: HashMap<(usize, i64), usize> = HashMap::new();
+    let threads = ForwardThreads::find(&trace.ops, links);
+    let mut nodes = ForwardNodes::default();
     for (place, parent) in parents(&trace.ops).into_iter().enumerate() {
         let outer = parent.get().and_then(|parent| trace.ops.get(parent));
         let (outer_phase, outer_forward) = (outer.map(|op| op.phase), outer.and_then(TraceOp::forward));
         let Some(op) = trace.ops.get_mut(place) else { continue };
-        let node = op.sequence().map(|sequence| (op.process, sequence));
         let is_gradient = op.phase == Phase::Backward;
         op.parent = parent;
         // Whatever runs inside of backward or of the optimizer belongs to it.
         let is_part = |phase: &Phase| matches!(phase, Phase::Backward | Phase::Optimizer);
         op.phase = outer_phase.filter(is_part).unwrap_or(op.phase);
         if op.phase == Phase::Backward {
-            let own = node.filter(|_| is_gradient).and_then(|node| forward.get(&node).copied());
+            let own = if is_gradient { nodes.of(op, threads.of(op)) } else { None };
             if let Some(found) = own.or(outer_forward) {
                 op.details_mut().forward = Some(found).into();
             }
-        } else if let Some(node) = node.filter(|_| op.phase == Phase::Forward) {
-            // Ops that make no node of autograd have the number of the next one: the last op of a number made it.
-            forward.insert(node, place);
+        } else if op.phase == Phase::Forward {
+            nodes.add(op, place);
         }
     }
     let kernels = trace.kernels.iter_mut().map(|kernel| (kernel.call, &mut kernel.op));
@@ -51,6 +56,32 @@ pub fn join_ops(trace: &mut TraceModel) {
         called.map(|(call, op)| (begin(call), op)).unzip();
     for (slot, op) in slots.into_iter().zip(enclosing(&trace.ops, &points)) {
         *slot = op.get();
+    }
+}
+
+/// Forward ops that made a node of autograd, by its number, which counts in a thread.
+#[derive(Default)]
+struct ForwardNodes {
+    of_process: HashMap<(usize, i64), usize>,
+    of_thread: HashMap<(u64, i64), usize>,
+}
+
+impl ForwardNodes {
+    /// Ops that make no node of autograd have the number of the next one: the last op of a number made it.
+    fn add(&mut self, op: &TraceOp, place: usize) {
+        if let Some(sequence) = op.sequence() {
+            self.of_process.insert((op.process, sequence), place);
+            self.of_thread.insert((op.call.thread, sequence), place);
+        }
+    }
+
+    /// The forward op of a gradient. A thread that is known has all numbers of the gradient.
+    fn of(&self, op: &TraceOp, thread: Option<u64>) -> Option<usize> {
+        let sequence = op.sequence()?;
+        match thread {
+            Some(thread) => self.of_thread.get(&(thread, sequence)).copied(),
+            None => self.of_process.get(&(op.process, sequence)).copied(),
+        }
     }
 }
 
@@ -198,6 +229,48 @@ mod tests {
         join_ops(&mut trace);
         let forward: Vec<Option<usize>> = trace.ops.iter().map(TraceOp::forward).collect();
         assert_eq!(forward, [None, None, None, Some(1), Some(1), Some(1), Some(2)]);
+    }
+
+    /// An op of a thread. Its forward op is of the thread that PyTorch gives a number.
+    fn of_thread(thread: u64, span: (i64, i64), sequence: i64, forward_thread: u32) -> TraceOp {
+        let name = if forward_thread == 0 { "aten::mm" } else { "MmBackward0" };
+        let mut op = op(0, span, name, Some(sequence));
+        op.call.thread = thread;
+        op.details_mut().forward_thread = std::num::NonZeroU32::new(forward_thread);
+        op
+    }
+
+    #[test]
+    fn arrows_name_the_threads_of_equal_numbers() {
+        let ops = || {
+            vec![
+                of_thread(11, (0, 5), 0, 0),
+                of_thread(12, (10, 15), 0, 0),
+                of_thread(99, (20, 25), 0, 2),
+                of_thread(99, (30, 35), 0, 1),
+            ]
+        };
+        let link = |forward, begin_ns| ForwardLink { forward, backward: 99, begin_ns };
+        let mut trace = of_two_processes(ops());
+        join_linked_ops(&mut trace, &[link(12, 20), link(11, 30)]);
+        let forward = |trace: &TraceModel| trace.ops.iter().map(TraceOp::forward).collect::<Vec<_>>();
+        assert_eq!(forward(&trace), [None, None, Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn a_thread_that_has_all_numbers_of_a_gradient_is_its_own() {
+        let mut trace = of_two_processes(vec![
+            of_thread(1, (0, 5), 5, 0),
+            of_thread(1, (10, 15), 6, 0),
+            of_thread(99, (20, 90), 6, 1),
+            // A checkpoint computes again on the thread of the gradients, with numbers of that thread.
+            of_thread(99, (30, 35), 5, 0),
+            of_thread(99, (40, 45), 5, 2),
+            of_thread(99, (100, 105), 5, 1),
+        ]);
+        join_ops(&mut trace);
+        let forward: Vec<Option<usize>> = trace.ops.iter().map(TraceOp::forward).collect();
+        assert_eq!(forward, [None, None, Some(1), Some(1), Some(1), Some(0)]);
     }
 
     #[test]

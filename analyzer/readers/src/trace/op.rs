@@ -70,6 +70,8 @@ pub struct OpDetails {
     pub sequence: Option<i64>,
     /// In backward, the forward op.
     pub forward: RowLink,
+    /// Of a gradient, PyTorch's number of the thread that ran the forward op.
+    pub forward_thread: Option<NonZeroU32>,
     /// PyTorch's number of the call, which its profiler and its execution traces share.
     pub record: Option<i64>,
     /// Its inputs, which calls of equal shapes share. None if the source does not have them.
@@ -151,6 +153,11 @@ impl TraceOp {
     /// In backward, the forward op.
     pub fn forward(&self) -> Option<usize> {
         self.details.as_ref()?.forward.get()
+    }
+
+    /// Of a gradient, PyTorch's number of the thread that ran the forward op.
+    pub fn forward_thread(&self) -> Option<NonZeroU32> {
+        self.details.as_ref()?.forward_thread
     }
 
     /// Its inputs.
