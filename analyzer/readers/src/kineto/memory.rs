@@ -8,8 +8,8 @@ use super::event::TraceEvent;
 use crate::model::{TraceCall, TraceModel, TraceOp, TraceStorage};
 use crate::nest::{ThreadSpan, enclosing};
 
-/// Types of devices that are GPUs: CUDA and HIP.
-const GPUS: [i64; 2] = [1, 6];
+/// Types of devices that are GPUs or such: CUDA, HIP, XPU, MTIA and those of extensions (PrivateUse1).
+const GPUS: [i64; 5] = [1, 6, 12, 19, 20];
 
 /// The name of the region that stands for the allocations before the trace.
 const OLDER: &str = "allocated before the trace";
@@ -178,6 +178,17 @@ mod tests {
             ..EventArguments::default()
         };
         TraceEvent { begin_ns: Some(time_ns), arguments, ..TraceEvent::default() }
+    }
+
+    #[test]
+    fn memory_of_all_accelerators_is_read() {
+        let of_type = |device_type| {
+            let mut event = event((0, 1, 1, 1));
+            event.arguments.device_type = Some(device_type);
+            event
+        };
+        let read = (0..24).filter(|device_type| AllocatorEvents::is_of_gpu(&of_type(*device_type)));
+        assert_eq!(read.collect::<Vec<_>>(), [1, 6, 12, 19, 20]);
     }
 
     #[test]
