@@ -32,13 +32,14 @@ impl OpInputs {
         let count = self.sizes.len().max(self.types.len()).max(self.values.len());
         for (place, position) in (0..count).zip(0..) {
             let name = self.types.get(place).map(String::as_str).unwrap_or_default();
+            let has_sizes = self.sizes.get(place).is_some_and(|sizes| !sizes.is_empty());
             // The last input stays without a value, too: it says how many there are.
             let value = self.values.get(place).filter(|value| !value.is_empty() || place + 1 == count);
-            if is_tensor(name) {
+            if has_sizes || is_tensor(name) {
                 let empty = Vec::new();
                 let sizes = self.sizes.get(place).unwrap_or(&empty);
                 let strides = self.strides.get(place).unwrap_or(&empty);
-                let dtype = (name != LIST).then(|| dtype(name).0);
+                let dtype = (name != LIST && !name.is_empty()).then(|| dtype(name).0);
                 // A tensor without dimensions has one element.
                 let tensors = sizes.len().max(usize::from(name != LIST));
                 found.extend((0..tensors).zip(0..).map(|(place, element)| InputValue {
@@ -64,7 +65,7 @@ impl OpInputs {
 /// The type of lists of tensors.
 const LIST: &str = "TensorList";
 
-/// True for types of elements. Others are those of numbers, lists and texts.
+/// True for types of elements. Others are those of numbers, lists and texts, or of elements that have no name here.
 fn is_tensor(name: &str) -> bool {
     name == LIST || dtype(name).1.is_some()
 }
@@ -107,14 +108,16 @@ pub(super) fn texts(json: &mut JsonStream<impl Read>) -> ReadResult<Vec<String>>
     Ok(found)
 }
 
-/// PyTorch's name of an element type, and its bytes: the profiler writes names of C++, and of the library.
+/// PyTorch's name of an element type, and its bytes: the profiler writes names of C++, and of the library. Names of Windows
+/// have `struct` in front.
 pub(super) fn dtype(name: &str) -> (String, Option<u32>) {
-    let (plain, bytes) = match name.trim_start_matches("c10::") {
+    let name = name.trim_start_matches("struct ").trim_start_matches("c10::");
+    let (plain, bytes) = match name {
         "float" | "Float" => ("float32", 4),
         "double" | "Double" => ("float64", 8),
         "Half" => ("float16", 2),
         "BFloat16" => ("bfloat16", 2),
-        "long int" | "long" | "long long" | "Long" => ("int64", 8),
+        "long int" | "long" | "long long" | "__int64" | "Long" => ("int64", 8),
         "int" | "Int" => ("int32", 4),
         "short int" | "short" | "Short" => ("int16", 2),
         "signed char" | "Char" => ("int8", 1),
@@ -130,7 +133,10 @@ pub(super) fn dtype(name: &str) -> (String, Option<u32>) {
         "Float4_e2m1fn_x2" => ("float4_e2m1fn_x2", 1),
         "unsigned int" | "UInt32" => ("uint32", 4),
         "unsigned short" | "UInt16" => ("uint16", 2),
-        "unsigned long" | "UInt64" => ("uint64", 8),
+        "unsigned long" | "unsigned __int64" | "UInt64" => ("uint64", 8),
+        "qint8" => ("qint8", 1),
+        "quint8" => ("quint8", 1),
+        "qint32" => ("qint32", 4),
         other => return (other.to_owned(), None),
     };
     (plain.to_owned(), Some(bytes))
@@ -185,5 +191,20 @@ mod tests {
         let (found, _) = inputs.values();
         let last = found.last().map(|input| (input.position, input.value.as_deref()));
         assert_eq!((found.len(), last), (2, Some((2, Some("")))));
+    }
+
+    #[test]
+    fn inputs_with_sizes_are_tensors_of_any_type() {
+        let inputs = OpInputs {
+            sizes: extents(&mut json("[[4, 8], [8], [2], [3], []]")).unwrap_or_default(),
+            types: texts(&mut json(r#"["struct c10::Half", "__int64", "c10::qint8", "Bits9", "Scalar"]"#))
+                .unwrap_or_default(),
+            ..OpInputs::default()
+        };
+        let (found, _) = inputs.values();
+        let types: Vec<_> = found.iter().map(|input| (input.dtype.as_deref(), input.sizes.len())).collect();
+        let known = [("float16", 2), ("int64", 1), ("qint8", 1), ("Bits9", 1)];
+        assert_eq!(types, known.map(|(dtype, dimensions)| (Some(dtype), dimensions)));
+        assert_eq!((dtype("struct c10::Half").1, dtype("__int64").1), (Some(2), Some(8)));
     }
 }
