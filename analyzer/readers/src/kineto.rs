@@ -15,6 +15,8 @@ pub(crate) mod packets;
 mod slices;
 mod split;
 pub(crate) mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -387,6 +389,8 @@ impl KinetoReader {
             grid: arguments.grid,
             block: arguments.block,
             registers: arguments.registers.and_then(|count| u32::try_from(count).ok()),
+            // The parts are not known. Only their sum decides how many blocks fit.
+            shared_bytes: arguments.shared_bytes.and_then(|bytes| Some((0, u32::try_from(bytes).ok()?))),
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
             collective: arguments.collective.map(|arguments| arguments.call().into()),
             ..TraceKernel::default()

@@ -39,6 +39,8 @@ pub(super) struct EventArguments {
     pub(super) grid: Option<[u32; 3]>,
     pub(super) block: Option<[u32; 3]>,
     pub(super) registers: Option<i64>,
+    /// Shared memory of a block, static and dynamic as one number.
+    pub(super) shared_bytes: Option<i64>,
     pub(super) bytes: Option<i64>,
     pub(super) sequence: Option<i64>,
     pub(super) external: Option<i64>,
@@ -66,14 +68,29 @@ pub(super) struct EventArguments {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeftOut {
     pub(super) occupancy: bool,
+    pub(super) operations: bool,
+    pub(super) modules: bool,
+}
+
+impl LeftOut {
+    /// Marks an argument that is counted.
+    fn mark(&mut self, name: &str) {
+        match name {
+            "est. achieved occupancy %" => self.occupancy = true,
+            "flops" => self.operations = true,
+            "Module Hierarchy" => self.modules = true,
+            _ => {}
+        }
+    }
 }
 
 /// Names of arguments with one value.
-const SCALARS: [&str; 19] = [
+const SCALARS: [&str; 20] = [
     "correlation",
     "device",
     "stream",
     "registers per thread",
+    "shared memory",
     "bytes",
     "Bytes",
     "Sequence number",
@@ -129,10 +146,6 @@ impl EventArguments {
                 "Input Strides" => found.inputs.strides = inputs::extents(json)?,
                 "Input type" => found.inputs.types = inputs::texts(json)?,
                 "Concrete Inputs" => found.inputs.values = inputs::texts(json)?,
-                "est. achieved occupancy %" => {
-                    found.left.occupancy = true;
-                    json.skip()?;
-                }
                 "call_stack" => found.call_stack = call_stack(json)?,
                 "BeginNs" => {
                     found.is_of_rocprof = true;
@@ -143,7 +156,10 @@ impl EventArguments {
                         found.put(key, value);
                     }
                 }
-                _ => json.skip()?,
+                _ => {
+                    found.left.mark(key);
+                    json.skip()?;
+                }
             }
             Ok(())
         })?;
@@ -157,6 +173,7 @@ impl EventArguments {
             "device" => self.device = integer(&value),
             "stream" => self.stream = integer(&value),
             "registers per thread" => self.registers = integer(&value),
+            "shared memory" => self.shared_bytes = integer(&value),
             "bytes" | "Bytes" => self.bytes = integer(&value),
             "Sequence number" => self.sequence = integer(&value),
             "External id" | "external id" => self.external = integer(&value),

@@ -19,6 +19,8 @@ pub(super) struct OmittedEvents {
     /// Calls that no kernel, copy or fill can name.
     pub(super) uncorrelated: u64,
     occupancy: u64,
+    operations: u64,
+    modules: u64,
     pub(super) host_memory: u64,
     pub(super) calls: u64,
     pub(super) others: u64,
@@ -31,6 +33,8 @@ impl OmittedEvents {
         self.of_wrong_length += u64::from(event.is_of_wrong_length);
         let left = event.arguments.left;
         self.occupancy += u64::from(left.occupancy);
+        self.operations += u64::from(left.operations);
+        self.modules += u64::from(left.modules);
     }
 
     /// Counts an event of a category that is not read.
@@ -51,6 +55,8 @@ impl OmittedEvents {
         lose("values of the inputs of ops with more than 256 bytes", self.long_inputs);
         lose("calls of CUDA without a correlation", self.uncorrelated);
         lose("estimates of occupancy", self.occupancy);
+        lose("estimates of the operations of ops", self.operations);
+        lose("modules around ops as their arguments", self.modules);
         lose("allocations and frees of memory of the host", self.host_memory);
         lose("calls of the runtime and the driver that launch nothing", self.calls);
         lose("events that are not objects, or of further categories", self.others);

@@ -1,0 +1,31 @@
+//! Traces as a whole.
+
+use std::path::Path;
+
+use super::*;
+
+/// The trace of some events.
+fn trace(events: &[&str]) -> TraceModel {
+    let text = format!(r#"{{"traceEvents": [{}]}}"#, events.join(","));
+    read(&mut JsonStream::new(text.as_bytes(), Path::new("trace.json"))).unwrap()
+}
+
+/// The number of a loss.
+fn lost(trace: &TraceModel, part: &str) -> u64 {
+    trace.losses.rows().filter(|(_, reason, ..)| reason.contains(part)).map(|(_, _, count, _)| count).sum()
+}
+
+/// An op with arguments.
+fn op(arguments: &str) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":10,"dur":5,"args":{{{arguments}}}}}"#
+    )
+}
+
+#[test]
+fn shared_memory_is_that_of_a_launch_and_other_arguments_are_counted() {
+    let kernel = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":20,"dur":3,"args":{"shared memory":49152}}"#;
+    let trace = trace(&[kernel, &op(r#""flops": 1024, "Module Hierarchy": "TOP(Net).fc(Linear)""#)]);
+    assert_eq!(trace.kernels[0].shared_bytes, Some((0, 49_152)));
+    assert_eq!((lost(&trace, "operations of ops"), lost(&trace, "modules around ops")), (1, 1));
+}
