@@ -17,6 +17,7 @@ mod split;
 pub(crate) mod tables;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -35,6 +36,7 @@ use self::left::OmittedEvents;
 use self::modules::ModuleCalls;
 use self::owner::{CalledKernel, TraceOwners};
 use self::split::SplitSpans;
+use self::written::WrittenStacks;
 use crate::join::{join_steps, phase};
 use crate::model::{
     InputValue, OpDetails, TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp,
@@ -74,6 +76,7 @@ struct KinetoReader {
     /// Calls that wait for a GPU, by process and correlation.
     waits: Vec<(usize, Option<i64>, SynchronizationKind, TraceCall)>,
     functions: FrameFunctions,
+    written: WrittenStacks,
     modules: ModuleCalls,
     memory: memory::AllocatorEvents,
     events: usize,
@@ -464,8 +467,16 @@ impl KinetoReader {
         let is_backward = event.arguments.forward_thread.is_some_and(|thread| thread != 0);
         let phase = if is_backward { Phase::Backward } else { phase(&event.name) };
         let name = self.shared(event.name);
-        let EventArguments { sequence, forward_thread, record, external, inputs, collective, .. } =
-            event.arguments;
+        let EventArguments {
+            sequence,
+            forward_thread,
+            record,
+            external,
+            inputs,
+            collective,
+            python_stack,
+            ..
+        } = event.arguments;
         let (inputs, cut) = inputs.values();
         self.left.long_inputs += cut;
         let details = OpDetails {
@@ -476,7 +487,8 @@ impl KinetoReader {
             collective: collective.map(|arguments| arguments.call().into()),
             ..OpDetails::default()
         };
-        let op = TraceOp { process, phase, ..TraceOp::for_call(call, kind, name) };
+        let stack = python_stack.map(|stack| self.written.place(stack)).unwrap_or_default();
+        let op = TraceOp { process, stack, phase, ..TraceOp::for_call(call, kind, name) };
         self.trace.ops.push(op.with_details(details));
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct EventArguments {
     pub(super) collective: Option<Box<CollectiveArguments>>,
     /// Proton's scopes and frames around a launch, outermost first.
     pub(super) call_stack: Vec<String>,
+    /// The Python stack of an op.
+    pub(super) python_stack: Option<String>,
     /// True with arguments of another profiler.
     pub(super) is_of_rocprof: bool,
 }
@@ -85,7 +87,7 @@ impl LeftOut {
 }
 
 /// Names of arguments with one value.
-const SCALARS: [&str; 20] = [
+const SCALARS: [&str; 21] = [
     "correlation",
     "device",
     "stream",
@@ -102,6 +104,7 @@ const SCALARS: [&str; 20] = [
     "Total Allocated",
     "Device Type",
     "Device Id",
+    "Call stack",
     "kernel",
     "cuda_sync_kind",
     "sycl queue",
@@ -186,6 +189,7 @@ impl EventArguments {
             // A queue of oneAPI has a number, or an address.
             "sycl queue" => self.stream = self.stream.or(integer(&value)).or(address(&value)),
             "name" => self.label = Some(value),
+            "Call stack" => self.python_stack = Some(value).filter(|stack| !stack.is_empty()),
             "kernel" => self.kernel = Some(value),
             "cuda_sync_kind" => self.wait = Some(value),
             _ if CollectiveArguments::NAMES.contains(&name) => {

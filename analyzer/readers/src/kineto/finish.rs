@@ -25,17 +25,30 @@ impl KinetoReader {
         self.join_pending();
         let built_in = self.functions.built_in;
         self.modules.join(&mut self.trace);
-        std::mem::take(&mut self.functions).join(&mut self.trace);
+        let unread_stacks = self.join_stacks();
         std::mem::take(&mut self.memory).join(&mut self.trace);
         shift(&mut self.trace, self.base_ns);
         self.join_call_stacks();
         let losses = &mut self.trace.losses;
         losses.add_many(LossKind::Source, "built-in functions in Python stacks", built_in, None);
+        let reason = "Python stacks of ops as their arguments, next to events of functions";
+        losses.add_many(LossKind::Source, reason, unread_stacks, None);
         if steps == 0 {
             losses.lacks("optimizer steps");
         }
         self.count_losses();
         self.trace
+    }
+
+    /// Gives ops their Python stacks: those of functions, else those that they have as arguments. Returns the number of the
+    /// latter that are left out.
+    fn join_stacks(&mut self) -> u64 {
+        let (functions, written) = (std::mem::take(&mut self.functions), std::mem::take(&mut self.written));
+        let has_functions = !functions.is_empty();
+        if has_functions {
+            functions.join(&mut self.trace);
+        }
+        written.join(&mut self.trace, has_functions)
     }
 
     /// The processes of the host. A trace without one is of one process.

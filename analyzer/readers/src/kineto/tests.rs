@@ -29,3 +29,17 @@ fn shared_memory_is_that_of_a_launch_and_other_arguments_are_counted() {
     assert_eq!(trace.kernels[0].shared_bytes, Some((0, 49_152)));
     assert_eq!((lost(&trace, "operations of ops"), lost(&trace, "modules around ops")), (1, 1));
 }
+
+#[test]
+fn ops_have_the_stacks_of_their_arguments_without_functions() {
+    let stack = op(r#""Call stack": "model.py(12): forward;train.py(40): main""#);
+    let found = trace(&[&stack, &stack]);
+    assert_eq!(found.stacks, [[0, 1]]);
+    let frame = &found.frames[0];
+    assert_eq!((&*frame.file, &*frame.function, frame.line), ("model.py", "forward", 12));
+    assert!(found.ops.iter().all(|op| op.stack.get() == Some(0)));
+    let function =
+        r#"{"ph":"X","cat":"python_function","name":"a.py(1): f","pid":1,"tid":1,"ts":9,"dur":9,"args":{}}"#;
+    let found = trace(&[&stack, function]);
+    assert_eq!((&*found.frames[0].file, lost(&found, "Python stacks of ops")), ("a.py", 1));
+}

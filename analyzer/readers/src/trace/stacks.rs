@@ -10,7 +10,7 @@ use crate::trace::model::{RowLink, TraceCall, TraceFrame, TraceKernel, TraceMode
 use crate::trace::nest::{ThreadSpan, enclosing, parents};
 
 /// Most frames of a stack. Deeper ones lose their callers.
-const MAX_FRAMES: usize = 512;
+pub(crate) const MAX_FRAMES: usize = 512;
 /// Shorter functions are no regions.
 const MIN_IDLE_NS: i64 = 100_000;
 
@@ -51,6 +51,11 @@ impl FrameFunctions {
             return;
         }
         self.calls.push((call, place));
+    }
+
+    /// True without calls.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
     }
 
     /// The place of a frame. Functions of one place may have several names.
@@ -198,7 +203,7 @@ fn is_backward(frame: &TraceFrame) -> bool {
 }
 
 /// A frame from `file(line): function`. Built-in functions and modules have no line, and are no frames.
-fn frame(name: &str) -> Option<TraceFrame> {
+pub(crate) fn frame(name: &str) -> Option<TraceFrame> {
     let (place, function) = name.split_once("): ")?;
     let (file, line) = place.rsplit_once('(')?;
     Some(TraceFrame { file: file.to_owned(), function: function.to_owned(), line: line.parse().ok()? })
