@@ -5,6 +5,7 @@ pub(crate) mod database;
 pub(crate) mod export;
 pub(crate) mod folder;
 mod range;
+mod unread;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -40,6 +41,22 @@ impl ReportTables {
         match self {
             Self::Database(database) => database.rows(base, columns, visit),
             Self::Folder(folder) => folder.rows(base, columns, visit),
+        }
+    }
+
+    /// The names of all tables, in order.
+    fn names(&self) -> ReadResult<Vec<String>> {
+        match self {
+            Self::Database(database) => database.tables(""),
+            Self::Folder(folder) => folder.names(),
+        }
+    }
+
+    /// The number of rows of a table. None for a damaged one.
+    fn count(&self, table: &str) -> Option<u64> {
+        match self {
+            Self::Database(database) => database.count(table),
+            Self::Folder(folder) => folder.count(table).ok(),
         }
     }
 }
@@ -481,11 +498,10 @@ impl NsysReader {
         if base_ns.is_none() {
             losses.lacks("the time of day: times begin with the session");
         }
-        for part in
-            ["stall samples", "memory accesses", "machine code", "tensors and allocations", "Python stacks"]
-        {
+        for part in ["stall samples", "memory accesses", "machine code", "Python stacks"] {
             losses.lacks(part);
         }
+        unread::count(&self.tables, losses)?;
         Ok(self.trace)
     }
 }

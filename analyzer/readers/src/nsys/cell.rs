@@ -57,9 +57,17 @@ impl SqlRow {
 
 /// The table of a name, or of that name with the largest version, as in `_V2`.
 pub(crate) fn latest(names: impl Iterator<Item = String>, base: &str) -> Option<String> {
-    let version = |name: &String| match name.strip_prefix(base)? {
+    names.filter_map(|name| Some((version(&name, base)?, name))).max().map(|(_, name)| name)
+}
+
+/// True for a table of a name, of any version.
+pub(super) fn is_version(name: &str, base: &str) -> bool {
+    version(name, base).is_some()
+}
+
+fn version(name: &str, base: &str) -> Option<u32> {
+    match name.strip_prefix(base)? {
         "" => Some(0),
-        rest => rest.strip_prefix("_V")?.parse::<u32>().ok(),
-    };
-    names.filter_map(|name| Some((version(&name)?, name))).max().map(|(_, name)| name)
+        rest => rest.strip_prefix("_V")?.parse().ok(),
+    }
 }

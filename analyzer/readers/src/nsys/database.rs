@@ -83,6 +83,13 @@ impl OpenDatabase {
         names.collect::<rusqlite::Result<_>>().map_err(wrong)
     }
 
+    /// The number of rows of a table. None for a damaged one.
+    pub(super) fn count(&self, table: &str) -> Option<u64> {
+        let sql = format!("SELECT count(*) FROM \"{table}\"");
+        let count: rusqlite::Result<i64> = self.connection.query_row(&sql, [], |row| row.get(0));
+        count.ok().and_then(|count| u64::try_from(count).ok())
+    }
+
     /// A table of a name, or of that name with the largest version, as in `_V2`.
     fn table(&self, base: &str) -> rusqlite::Result<Option<String>> {
         // A virtual table or a view could run code of the file.
@@ -133,5 +140,6 @@ mod tests {
         assert!(is_there.unwrap());
         assert_eq!(found, [(Some(7), None)]);
         assert!(!database.rows("B", &["x"], |_| ()).unwrap());
+        assert_eq!((database.count("A_V10"), database.count("C")), (Some(1), None));
     }
 }

@@ -71,6 +71,18 @@ impl TableFolder {
         Ok(true)
     }
 
+    /// The names of the tables, in order.
+    pub(super) fn names(&self) -> ReadResult<Vec<String>> {
+        Ok(self.tables()?.into_keys().collect())
+    }
+
+    /// The number of rows of a table.
+    pub(super) fn count(&self, table: &str) -> ReadResult<u64> {
+        let mut count = 0;
+        self.rows(table, &[], |_| count += 1)?;
+        Ok(count)
+    }
+
     /// The files of the tables, by name.
     fn tables(&self) -> ReadResult<BTreeMap<String, PathBuf>> {
         let wrong = |error| ReadError::io(error, format!("read `{}`", self.path.display()));
