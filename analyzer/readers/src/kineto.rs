@@ -416,6 +416,7 @@ impl KinetoReader {
             end_ns: Some(call.end_ns),
             bytes: arguments.bytes.and_then(|bytes| u64::try_from(bytes).ok()),
             copy: (kind == ActivityKind::Copy).then(|| direction(&event.name)),
+            peer: None,
             wait: (kind == ActivityKind::Synchronization).then(|| wait(arguments.wait.as_deref())),
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
             call: None,

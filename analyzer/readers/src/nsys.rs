@@ -331,6 +331,8 @@ impl NsysReader {
                 detail,
                 "srcKind",
                 "dstKind",
+                "srcDeviceId",
+                "dstDeviceId",
             ];
             let is_there = tables.rows(table, &columns, |row| {
                 let Some(begin_ns) = row.integer(0) else {
@@ -348,6 +350,7 @@ impl NsysReader {
                     end_ns: row.integer(1).filter(|end| *end >= begin_ns),
                     bytes: row.number(6),
                     copy: (kind == ActivityKind::Copy).then(|| direction(row.integer(7))),
+                    peer: peer(row.number(2), [row.number(11), row.number(10)]),
                     wait: is_wait.then(|| wait(row.integer(7))),
                     correlation: row.number(4),
                     call: call.map(|call| call.call),
@@ -523,6 +526,11 @@ fn direction(kind: Option<i64>) -> CopyKind {
     }
 }
 
+/// The other device of a copy between two, which both sides may name.
+fn peer(device: Option<i32>, sides: [Option<i32>; 2]) -> Option<i32> {
+    sides.into_iter().flatten().find(|side| *side >= 0 && device.is_some_and(|device| *side != device))
+}
+
 /// Names of CUPTI's kinds of memory.
 const MEMORY: [&str; 7] =
     ["Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"];
@@ -547,5 +555,18 @@ fn wait(kind: Option<i64>) -> SynchronizationKind {
         Some(3) => SynchronizationKind::Stream,
         Some(4) => SynchronizationKind::Context,
         _ => SynchronizationKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_between_two_devices_has_the_other_one() {
+        assert_eq!(peer(Some(0), [Some(1), Some(0)]), Some(1));
+        assert_eq!(peer(Some(1), [Some(1), Some(0)]), Some(0));
+        assert_eq!((peer(Some(0), [Some(0), Some(0)]), peer(None, [Some(1), None])), (None, None));
+        assert_eq!(peer(Some(0), [None, Some(-1)]), None);
     }
 }

@@ -305,6 +305,7 @@ impl RocpdReader<'_> {
                     (Some(_), Some(_)) => CopyKind::DeviceToDevice,
                     (None, None) => CopyKind::Other,
                 }),
+                peer: None,
                 wait: None,
                 correlation: stack,
                 call: stack.and_then(|stack| process.calls.get(&stack)).copied(),

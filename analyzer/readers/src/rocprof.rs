@@ -332,6 +332,7 @@ impl RocprofReader {
             end_ns: Some(end_ns),
             bytes: record.bytes.and_then(|bytes| u64::try_from(bytes).ok()),
             copy: Some(direction(record.operation)),
+            peer: None,
             wait: None,
             correlation: record.correlation.and_then(|number| u64::try_from(number).ok()),
             call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),

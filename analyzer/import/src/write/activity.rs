@@ -89,7 +89,7 @@ fn row(writing: &RecordingWriter<'_>, activity_id: u64, piece: &ActivityPiece<'_
             end_ns: work.end_ns,
             size_bytes: work.bytes,
             copy_kind: work.copy,
-            peer_device_id: None,
+            peer_device_id: work.peer,
             synchronization: work.wait,
             correlation_id: work.correlation,
             op_id: work.op.filter(|_| is_moving(work)).map(op_id),

@@ -255,6 +255,8 @@ pub struct TraceActivity {
     pub bytes: Option<u64>,
     /// The direction of a copy.
     pub copy: Option<CopyKind>,
+    /// The other device of a copy between two.
+    pub peer: Option<i32>,
     /// The kind of a wait.
     pub wait: Option<SynchronizationKind>,
     /// The source's number of the call.
@@ -286,6 +288,7 @@ impl TraceActivity {
             end_ns: Some(call.end_ns),
             bytes: None,
             copy: None,
+            peer: None,
             wait: Some(kind),
             correlation,
             call: Some(call),

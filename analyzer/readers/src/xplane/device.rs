@@ -50,6 +50,7 @@ impl SpaceReader {
                 end_ns,
                 bytes: number(details, "size").or_else(|| number(details, "num_bytes")),
                 copy: is_copy.then(|| direction(details, event.name)),
+                peer: None,
                 wait: None,
                 correlation: event.correlation,
                 call: None,
