@@ -1,6 +1,8 @@
 //! PyTorch's memory snapshots: lifetimes of allocations, with the Python stacks under which they were made.
 
 mod segments;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -55,6 +57,9 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
         reading.events(device, *events);
     }
     reading.segments(segments);
+    let annotations = pickle.items(pickle.get(root, "external_annotations")).len() as u64;
+    let reason = "begins and ends of annotations of the program";
+    reading.trace.losses.add_many(LossKind::Source, reason, annotations, None);
     Ok(reading.finish())
 }
 
@@ -70,12 +75,17 @@ impl SnapshotReader<'_> {
         let mut segments = LiveSegments::for_device(device);
         for (number, event) in (0..).zip(pickle.items(events)) {
             let action = pickle.text(pickle.get(*event, "action")).unwrap_or_default();
+            self.count_metadata(*event);
+            // The end of the free counts: until then, a stream may use the memory.
+            if action == "free_requested" {
+                continue;
+            }
             if action == "oom" {
                 self.failure(device, *event, number);
                 continue;
             }
             if !["alloc", "free_completed"].contains(&action) && !LiveSegments::is_event(action) {
-                self.trace.losses.add(LossKind::Memory, "events of free requests and of others", None);
+                self.trace.losses.add(LossKind::Memory, "memory events of other kinds", None);
                 continue;
             }
             let address = self.number(*event, "addr").and_then(|address| u64::try_from(address).ok());
@@ -111,6 +121,16 @@ impl SnapshotReader<'_> {
                 // The list of events is a ring: the allocation was overwritten.
                 None => self.trace.storages.push(TraceStorage { free_ns: Some(time_ns), ..storage }),
             }
+        }
+    }
+
+    /// Counts what the program wrote beside an event, and no table holds.
+    fn count_metadata(&mut self, event: PickleValue) {
+        if let Some(text) =
+            self.pickle.text(self.pickle.get(event, "user_metadata")).filter(|text| !text.is_empty())
+        {
+            let reason = "texts that the program gave to memory events";
+            self.trace.losses.add(LossKind::Source, reason, Some(text));
         }
     }
 
@@ -168,8 +188,11 @@ impl SnapshotReader<'_> {
                 let is_active = pickle.text(pickle.get(*block, "state")) == Some("active_allocated");
                 let place = u64::try_from(address).ok().zip(u64::try_from(bytes).ok());
                 let Some((address, bytes)) = place.filter(|_| is_active) else { continue };
-                let requested =
-                    self.number(*block, "requested_size").and_then(|bytes| u64::try_from(bytes).ok());
+                let history = self.history(*block, address);
+                let requested = self
+                    .number(*block, "requested_size")
+                    .or_else(|| self.number(history?, "real_size"))
+                    .and_then(|bytes| u64::try_from(bytes).ok());
                 let known =
                     living.get(&(device, address)).and_then(|place| self.trace.storages.get_mut(*place));
                 if let Some(storage) = known {
@@ -185,11 +208,23 @@ impl SnapshotReader<'_> {
                     requested,
                     alloc_ns: None,
                     free_ns: None,
-                    op: self.allocation(*block, ALLOCATION, began_ns),
+                    op: self.allocation(history.unwrap_or(*block), ALLOCATION, began_ns),
                 };
                 self.trace.storages.push(storage);
             }
         }
+    }
+
+    /// The allocation of a block, where the block does not describe it itself: PyTorch 2.0 keeps those that were made at
+    /// addresses of the block, the last one first.
+    fn history(&self, block: PickleValue, address: u64) -> Option<PickleValue> {
+        let pickle = self.pickle;
+        let own = pickle.items(pickle.get(block, "history"));
+        let is_at = |entry: &&PickleValue| {
+            self.number(**entry, "addr").and_then(|at| u64::try_from(at).ok()) == Some(address)
+        };
+        let is_described = matches!(pickle.get(block, "frames"), PickleValue::List(_));
+        own.iter().find(is_at).or(own.first()).filter(|_| !is_described).copied()
     }
 
     /// An op for the stack of an allocation.

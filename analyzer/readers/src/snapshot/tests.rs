@@ -1,0 +1,84 @@
+//! Snapshots as a whole, written as pickles of a few opcodes.
+
+use std::fs;
+
+use super::*;
+
+fn text(text: &str) -> Vec<u8> {
+    let length = u32::try_from(text.len()).unwrap().to_le_bytes();
+    [b"X".as_slice(), &length, text.as_bytes()].concat()
+}
+
+fn number(number: i32) -> Vec<u8> {
+    [b"J".as_slice(), &number.to_le_bytes()].concat()
+}
+
+fn list(items: &[Vec<u8>]) -> Vec<u8> {
+    [b"](".as_slice(), &items.concat(), b"e"].concat()
+}
+
+fn dict(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let entries: Vec<Vec<u8>> =
+        entries.iter().map(|(key, value)| [text(key), value.clone()].concat()).collect();
+    [b"}(".as_slice(), &entries.concat(), b"u"].concat()
+}
+
+fn stack(line: i32) -> Vec<u8> {
+    list(&[dict(&[("filename", text("train.py")), ("line", number(line)), ("name", text("step"))])])
+}
+
+/// The trace of a snapshot.
+fn snapshot(entries: &[(&str, Vec<u8>)]) -> TraceModel {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.pickle");
+    fs::write(&path, [b"\x80\x02".as_slice(), &dict(entries), b"."].concat()).unwrap();
+    read(&ImportInput::from_path(&path).unwrap()).unwrap()
+}
+
+#[test]
+fn blocks_of_early_releases_have_the_stack_and_the_request_of_their_history() {
+    let entry = |address, bytes, line| {
+        dict(&[("addr", number(address)), ("real_size", number(bytes)), ("frames", stack(line))])
+    };
+    let block = dict(&[
+        ("size", number(4096)),
+        ("state", text("active_allocated")),
+        ("history", list(&[entry(9_000, 10, 1), entry(8_192, 4_000, 7)])),
+    ]);
+    let segment =
+        dict(&[("address", number(8_192)), ("total_size", number(4_096)), ("blocks", list(&[block]))]);
+    let found = snapshot(&[("segments", list(&[segment])), ("device_traces", list(&[]))]);
+    let storage = &found.storages[0];
+    assert_eq!((storage.address, storage.bytes, storage.requested), (8_192, 4_096, Some(4_000)));
+    assert_eq!((storage.op, found.stacks.len(), found.frames[0].line), (Some(0), 1, 7));
+}
+
+#[test]
+fn requests_of_frees_are_no_loss_and_texts_of_the_program_are_counted() {
+    let event = |action: &str| {
+        dict(&[
+            ("action", text(action)),
+            ("addr", number(512)),
+            ("size", number(512)),
+            ("time_us", number(5)),
+            ("user_metadata", text("layer")),
+        ])
+    };
+    let events = ["alloc", "free_requested", "free_completed", "snapshot"].map(event);
+    let found = snapshot(&[
+        ("device_traces", list(&[list(&events)])),
+        ("external_annotations", list(&[dict(&[]), dict(&[])])),
+    ]);
+    let losses: Vec<(&str, u64)> = found
+        .losses
+        .rows()
+        .filter(|(.., detail)| detail.is_some())
+        .map(|(_, reason, count, _)| (reason, count))
+        .collect();
+    assert_eq!(losses, [("texts that the program gave to memory events", 4)]);
+    let count = |part: &str| {
+        found.losses.rows().filter(|(_, reason, ..)| reason.contains(part)).map(|row| row.2).sum::<u64>()
+    };
+    assert_eq!([count("of other kinds"), count("annotations")], [1, 2]);
+    assert_eq!(found.storages[0].free_ns, Some(5_000));
+}
