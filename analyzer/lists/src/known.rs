@@ -49,12 +49,17 @@ rows! {
 }
 
 /// Begins of what an option leaves out, another tool never has, or an import does not read on purpose.
-const OMITTED: [&str; 9] = [
+const OMITTED: [&str; 14] = [
     "not recorded: ",
     "not in the imported file: ",
     "launch was not selected",
     "trial of a tuner",
     "estimates of occupancy",
+    "estimates of the operations of ops",
+    "modules around ops as their arguments",
+    "rows of the table `",
+    "texts that the program gave to memory events",
+    "begins and ends of annotations of the program",
     "events of category ",
     "keys of the imported file that are not read",
     "calls of the runtime and the driver that launch nothing",
