@@ -7,8 +7,9 @@ use super::sequence::LaunchSequence;
 const WARM_UP: f64 = 1.5;
 /// The first of two steps is warm-up only beyond this: nothing shows how much steps vary.
 const WARM_UP_OF_TWO: f64 = 2.0;
-/// A step of the first half that is so much longer than the later ones' median ends what ran before it: a trial, a check of
-/// results, a warm-up of the program's own. It counts only where the sequence of kernels shows the steps.
+/// A step of the first third that is so much longer than the later ones' median ends what ran before it: a trial, a check of
+/// results, a warm-up of the program's own. It counts only where the sequence of kernels shows the steps. A later one is a
+/// pause of the steps themselves, as for a validation.
 const PAUSE: f64 = 10.0;
 
 /// The part of a program that a launch belongs to.
@@ -94,7 +95,7 @@ fn before_steps(sequence: &LaunchSequence, steps: &StepCuts) -> (usize, SetupPar
     }
     // The pause is before the work of its step, which is like the later ones, and is no part of it.
     let is_behind_pause = |at: &usize| spans.get(*at).is_some_and(|span| *span as f64 > PAUSE * usual as f64);
-    let pause = (1..=spans.len() / 2).rev().find(is_behind_pause).filter(|pause| *pause > slow);
+    let pause = (1..=spans.len() / 3).rev().find(is_behind_pause).filter(|pause| *pause > slow);
     pause.map_or((slow, SetupPart::WarmUp), |pause| (pause, SetupPart::Initialization))
 }
 
