@@ -84,25 +84,20 @@ WITH found AS (
   UNION ALL SELECT *, 'finding_wrong_access' FROM finding_wrong_access
 ), launched AS (
   SELECT
-    line_label(l.line, l.forward_line) AS line, l.kernel,
-    CASE WHEN p.program_phase IN ('steady', 'once') THEN 1 ELSE 0 END AS is_steady,
+    line_label(l.line, l.forward_line) AS line, l.kernel, CASE WHEN p.program_phase IN ('steady', 'once') THEN 1 ELSE 0 END AS is_steady,
     t.time_ns AS all_ns, CASE WHEN p.program_phase IN ('steady', 'once') THEN t.time_ns END AS time_ns
   FROM launch_context l
   JOIN launch_phase p ON p.kernel_id = l.kernel_id
   LEFT JOIN launch_time t ON t.kernel_id = l.kernel_id
 ), steady_line AS (
   -- Savings are of all launches. Those of a tuner take time, too.
-  SELECT line, max(is_steady) AS is_steady, coalesce(sum(time_ns) / nullif(sum(all_ns), 0.0), avg(is_steady)) AS part
-  FROM launched WHERE line IS NOT NULL GROUP BY line
+  SELECT line, max(is_steady) AS is_steady, coalesce(sum(time_ns) / nullif(sum(all_ns), 0.0), avg(is_steady)) AS part FROM launched WHERE line IS NOT NULL GROUP BY line
 ), steady_kernel AS (
-  SELECT kernel, max(is_steady) AS is_steady, coalesce(sum(time_ns) / nullif(sum(all_ns), 0.0), avg(is_steady)) AS part,
-    sum(time_ns) AS time_ns
-  FROM launched WHERE kernel IS NOT NULL GROUP BY kernel
+  SELECT kernel, max(is_steady) AS is_steady, coalesce(sum(time_ns) / nullif(sum(all_ns), 0.0), avg(is_steady)) AS part, sum(time_ns) AS time_ns FROM launched WHERE kernel IS NOT NULL GROUP BY kernel
 ), site AS (
   SELECT kernel, line, sum(time_ns) AS time_ns FROM launched WHERE kernel IS NOT NULL AND line IS NOT NULL GROUP BY kernel, line
 ), span AS (
-  SELECT CAST(max(ns) AS DOUBLE) AS ns
-  FROM (SELECT sum(end_ns - begin_ns) AS ns FROM phase_window WHERE program_phase IN ('steady', 'once') GROUP BY run_id, device_id)
+  SELECT CAST(max(ns) AS DOUBLE) AS ns FROM (SELECT sum(end_ns - begin_ns) AS ns FROM phase_window WHERE program_phase IN ('steady', 'once') GROUP BY run_id, device_id)
 ), stepped AS (
   -- All steps of all processes, and those of one.
   SELECT greatest(sum(steps), 1) AS steps, greatest(max(steps), 1) AS own_steps, max(CASE WHEN steps > 0 THEN 1 ELSE 0 END) AS has_steps
@@ -111,26 +106,20 @@ WITH found AS (
   -- If launches come late, the GPU may only be idle for longer once a kernel is shorter.
   SELECT coalesce(sum(launch_idle_ns + input_idle_ns) >= 0.1 * sum(duration_ns), false) AS is_late FROM program_step
 ), bounded AS (
-  SELECT f.* EXCEPT (saving_samples), m.measured_share,
-    f.saving_samples * least(coalesce(m.saved_per_sample, 1.0), 1.0) AS saving_samples
+  SELECT f.* EXCEPT (saving_samples), m.measured_share, f.saving_samples * least(coalesce(m.saved_per_sample, 1.0), 1.0) AS saving_samples,
+    CASE WHEN f.found_by IN ('finding_access', 'finding_traffic', 'finding_redundant_load', 'finding_copy', 'finding_backward')
+      THEN coalesce(f.op || ' at ' || f.line, f.subject) END AS place
   FROM found f
   LEFT JOIN ablation_saving m ON m.subject = f.subject
-), accessed AS (
-  -- Busy memory at one line gives way to a fault of its accesses. Else each object that keeps it busy counts.
-  SELECT
-    *,
-    CASE WHEN found_by IN ('finding_access', 'finding_traffic', 'finding_redundant_load', 'finding_copy', 'finding_backward')
-      THEN coalesce(op || ' at ' || line, subject) END AS place
-  FROM bounded
 ), caused AS (
   SELECT
     f.*,
     CASE
       WHEN f.finding IN ('small_kernels', 'instruction_fetch') AND f.line IS NOT NULL THEN 'launches at ' || f.line
-      WHEN f.place IS NOT NULL AND f.finding = 'busy_memory' AND NOT bool_or(f.finding <> 'busy_memory') OVER (PARTITION BY f.place)
-        THEN f.place || ' of ' || f.subject
-      WHEN f.place IS NOT NULL THEN f.place
-      ELSE f.finding || ' of ' || f.subject
+      WHEN f.place IS NULL THEN f.finding || ' of ' || f.subject
+      -- Busy memory at one line gives way to a fault of its accesses. Else each object that keeps it busy counts.
+      WHEN f.finding <> 'busy_memory' OR bool_or(f.finding <> 'busy_memory') OVER (PARTITION BY f.place) THEN f.place
+      ELSE f.place || ' of ' || f.subject
     END AS cause,
     coalesce(l.part, k.part, a.part) / t.steps AS step_part,
     -- A finding of several kernels names the costliest.
@@ -138,21 +127,18 @@ WITH found AS (
       THEN greatest(coalesce(i.time_ns, k.time_ns), f.time_ns * coalesce(l.part, k.part, a.part)) / t.steps
       ELSE greatest(coalesce(a.time_ns / t.steps, 0.0), coalesce(s.ns / t.own_steps, 0.0)) END AS whole_ns,
     coalesce(l.is_steady, k.is_steady, 1) = 1 AND NOT (f.finding = 'slow_first_launch' AND t.has_steps = 1) AS is_in_steps
-  FROM accessed f
+  FROM bounded f
   LEFT JOIN steady_line l ON l.line = f.line
   LEFT JOIN steady_kernel k ON k.kernel = f.kernel
   CROSS JOIN stepped t
   LEFT JOIN site i ON i.kernel = f.kernel AND i.line = f.line
   CROSS JOIN span s
-  CROSS JOIN (
-    SELECT coalesce(sum(time_ns) / nullif(sum(all_ns), 0.0), avg(is_steady)) AS part, sum(time_ns) AS time_ns FROM launched
-  ) a
+  CROSS JOIN (SELECT coalesce(sum(time_ns) / nullif(sum(all_ns), 0.0), avg(is_steady)) AS part, sum(time_ns) AS time_ns FROM launched) a
 ), scaled AS (
   SELECT
     f.* EXCEPT (saving_low_ns, saving_high_ns),
     f.saving_low_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.own_steps
       WHEN h.is_late AND f.saving_low_ns > 0.0 AND f.finding <> 'small_kernels' THEN 0.0
-      -- These are sums over launches in steps.
       WHEN f.finding IN ('small_kernels', 'too_few_blocks') THEN 1.0 / t.steps ELSE f.step_part END AS saving_low_ns,
     f.saving_high_ns * CASE WHEN NOT f.is_in_steps THEN NULL WHEN f.finding IN ('cpu_bound', 'exposed_copy') THEN 1.0 / t.own_steps
       WHEN f.finding IN ('small_kernels', 'too_few_blocks') THEN 1.0 / t.steps ELSE f.step_part END AS saving_high_ns,

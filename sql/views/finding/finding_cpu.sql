@@ -55,17 +55,13 @@ WITH imported AS (
   LEFT JOIN imported i ON i.run_id = g.run_id
   WHERE g.cause IN ('late launch', 'late copy')
 ), period AS (
-  SELECT w.run_id, w.device_id, count(w.program_step) AS steps, sum(w.end_ns - w.begin_ns) AS span_ns
-  FROM phase_window w
+  SELECT w.run_id, w.device_id, count(w.program_step) AS steps, sum(w.end_ns - w.begin_ns) AS span_ns FROM phase_window w
   JOIN (SELECT DISTINCT run_id, device_id FROM gpu_activity WHERE kind = 'kernel') k ON k.run_id = w.run_id AND k.device_id = w.device_id
-  WHERE w.program_phase IN ('steady', 'once')
-  GROUP BY w.run_id, w.device_id
+  WHERE w.program_phase IN ('steady', 'once') GROUP BY w.run_id, w.device_id
 ), late AS (
   SELECT
-    run_id, device_id,
-    sum(CASE WHEN is_first THEN 0 ELSE duration_ns END) AS late_ns,
-    sum(CASE WHEN is_first THEN duration_ns ELSE 0 END) AS first_ns,
-    sum(CASE WHEN is_first THEN 0 ELSE 1 END) AS gaps,
+    run_id, device_id, sum(CASE WHEN is_first THEN duration_ns ELSE 0 END) AS first_ns,
+    sum(CASE WHEN NOT is_first THEN duration_ns ELSE 0 END) AS late_ns, sum(CASE WHEN is_first THEN 0 ELSE 1 END) AS gaps,
     max(CASE WHEN is_first THEN 0 ELSE duration_ns END) AS longest_ns
   FROM gap
   GROUP BY run_id, device_id
@@ -105,15 +101,12 @@ WITH imported AS (
   GROUP BY 1, 2, 3, 4, 5
 ), by_place AS (
   SELECT run_id, device_id, place, max(line) AS line, first_value(op ORDER BY ns DESC, op) AS op, sum(ns) AS ns
-  FROM placed
-  GROUP BY run_id, device_id, place
+  FROM placed GROUP BY run_id, device_id, place
 ), worst AS (
   SELECT
     run_id, device_id, first_value(place ORDER BY ns DESC, place) AS place, first_value(line ORDER BY ns DESC, place) AS line,
     first_value(op ORDER BY ns DESC, place) AS op, max(ns) AS ns
-  FROM by_place
-  WHERE place IS NOT NULL
-  GROUP BY run_id, device_id
+  FROM by_place WHERE place IS NOT NULL GROUP BY run_id, device_id
 ), waiting AS (
   SELECT
     d.run_id, d.device_id, d.steps, greatest(least(t.late_ns, d.span_ns - m.busy_ns), 0) AS saving_high_ns, t.late_ns, t.gaps, t.longest_ns, t.first_ns,

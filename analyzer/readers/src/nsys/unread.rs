@@ -1,4 +1,4 @@
-//! What a report has and the import leaves out: whole tables, and events that Nsight Systems says it lost.
+//! Parts of a report that the import leaves out: whole tables, and events that Nsight Systems says it lost.
 
 use crate::error::ReadResult;
 use crate::model::TraceLosses;

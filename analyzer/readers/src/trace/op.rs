@@ -70,7 +70,7 @@ pub struct OpDetails {
     pub sequence: Option<i64>,
     /// In backward, the forward op.
     pub forward: RowLink,
-    /// Of a gradient, PyTorch's number of the thread that ran the forward op.
+    /// In a gradient, PyTorch's number of the thread that ran the forward op.
     pub forward_thread: Option<NonZeroU32>,
     /// PyTorch's number of the call, which its profiler and its execution traces share.
     pub record: Option<i64>,
@@ -155,7 +155,7 @@ impl TraceOp {
         self.details.as_ref()?.forward.get()
     }
 
-    /// Of a gradient, PyTorch's number of the thread that ran the forward op.
+    /// In a gradient, PyTorch's number of the thread that ran the forward op.
     pub fn forward_thread(&self) -> Option<NonZeroU32> {
         self.details.as_ref()?.forward_thread
     }

@@ -47,9 +47,9 @@ pub(super) type RankLane = BTreeMap<usize, Vec<CollectiveMember>>;
 /// The collectives that one can match.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RankLaneName {
-    /// Those of one group of ranks.
+    /// Collectives of one group of ranks.
     Group(String),
-    /// Those of a kernel, which several groups may launch.
+    /// Collectives of a kernel, which several groups may launch.
     Kernel(String),
 }
 
@@ -106,7 +106,7 @@ fn lanes(trace: &TraceModel) -> (BTreeMap<RankLaneName, RankLane>, RankMatch) {
     (lanes, found)
 }
 
-/// The number of ranks of the program, as far as it is known. Files of some of them may be missing.
+/// The number of ranks of the program, by what is known. Files of some of them may be missing.
 fn ranks(trace: &TraceModel) -> u32 {
     let kernels = trace.kernels.iter().filter(|kernel| kernel.collective.is_some());
     let own: BTreeSet<usize> = kernels.map(|kernel| kernel.process).collect();
