@@ -124,7 +124,7 @@ impl SnapshotReader<'_> {
         }
     }
 
-    /// Counts what the program wrote beside an event, and no table holds.
+    /// Counts texts that the program gave to an event, which no table holds.
     fn count_metadata(&mut self, event: PickleValue) {
         if let Some(text) =
             self.pickle.text(self.pickle.get(event, "user_metadata")).filter(|text| !text.is_empty())

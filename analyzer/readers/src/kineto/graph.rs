@@ -1,8 +1,8 @@
 //! Graph pairs: a trace in which a graph was captured names the ops of a trace in which it is launched.
 //!
 //! During the capture each launch call has no kernel of its own. The n-th of them is the n-th kernel of a launch of the
-//! graph. Where the numbers or the names differ, nothing is attributed. Traces of several ranks are no pair: their
-//! correlations are equal by chance.
+//! graph. Where the numbers or the names differ, nothing is attributed. Traces of several ranks are no pair, although
+//! their correlations can be equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 

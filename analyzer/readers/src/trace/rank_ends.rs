@@ -1,6 +1,6 @@
 //! Ranks of collectives whose group the source does not name: those of one group end together, whatever their clocks say.
 //!
-//! Groups of equal programs launch the same kernels as often as each other. Only the ends tell them apart: those of one
+//! Groups of equal programs launch the same kernels as often as each other. Only the ends differ: those of one
 //! collective differ by microseconds, those of two groups by the noise of their steps.
 
 use std::cmp::Reverse;
@@ -10,7 +10,7 @@ use crate::trace::rank_match::{CollectiveMember, RankLane, best_shift, median};
 
 /// Most time from the end of a collective on one rank to that on another one, less the distance of their clocks.
 const MAX_APART_NS: u64 = 5_000;
-/// The ends of fewer collectives agree by chance.
+/// The ends of fewer collectives can agree without a reason.
 const MIN_PAIRS: usize = 16;
 
 /// The collectives of ranks that end together, by place among those of the longest rank. Ranks that do not end with it are

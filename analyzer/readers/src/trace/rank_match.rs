@@ -344,7 +344,7 @@ mod tests {
         let (found, numbers) = self::matched(&mut pairs);
         assert_eq!(found, RankMatch { matched: 40, unmatched: 0, unnamed: 0 });
         assert_eq!((&numbers[..20], &numbers[20..40]), (&numbers[40..60], &numbers[60..]));
-        // The ends of few agree by chance, and those of one clock are equal.
+        // The ends of few prove nothing, and those of one clock are equal.
         let few = match_ranks(&mut unnamed(trace(&[&one[..8], &one[..8]], false), None));
         assert_eq!(few, RankMatch { matched: 0, unmatched: 0, unnamed: 16 });
         let later: Vec<(u64, i64)> = one.iter().map(|(size, end)| (*size, end + 900_000)).collect();
