@@ -64,6 +64,6 @@ SELECT
   'SELECT kernel_id, kernel, op, samples, memory_samples, time_ns FROM launch_context JOIN sample_cost USING '
     || '(kernel_id) WHERE coalesce(line, '''') = ''' || replace(coalesce(line, ''), '''', '''''')
     || ''' AND coalesce(forward_line, '''') = ''' || replace(coalesce(forward_line, ''), '''', '''''')
-    || ''' AND coalesce(CAST(phase AS VARCHAR), '''') = ''' || coalesce(CAST(phase AS VARCHAR), '') || ''''
+    || ''' AND phase ' || coalesce('= ''' || CAST(phase AS VARCHAR) || '''', 'IS NULL')
     || ' ORDER BY time_ns DESC NULLS LAST, kernel_id'
 FROM candidate
