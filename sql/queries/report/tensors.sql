@@ -1,6 +1,6 @@
 -- Tensors by stall cost
 -- Samples of warps that waited for a tensor's data, or for an allocation outside tensors, and where memory is busy,
--- samples by its traffic. low to high is the 95 % confidence interval (CI). time: the part of the launches' GPU time.
+-- samples by its traffic. low to high is the 95 % confidence interval. time: the part of the launches' GPU time.
 -- Tensors are grouped by name, with * for layers, or op, line, shape. Rows in parentheses are unattributed. All rows add
 -- up to the samples.
 -- (grad): in backward, the line whose gradient it is.
