@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::model::{RowLink, TraceFrame, TraceModel};
-use crate::stacks::{MAX_FRAMES, frame};
+use crate::model::{RowLink, TraceModel};
+use crate::stacks::{FrameTable, MAX_FRAMES, frame};
 
 /// The text between two frames, the inner one first.
 const BETWEEN: char = ';';
@@ -12,8 +12,7 @@ const BETWEEN: char = ';';
 #[derive(Debug, Default)]
 pub(super) struct WrittenStacks {
     known: HashMap<String, RowLink>,
-    places: HashMap<TraceFrame, usize>,
-    frames: Vec<TraceFrame>,
+    frames: FrameTable,
     stacks: Vec<Vec<usize>>,
     /// Ops that have one.
     count: u64,
@@ -26,21 +25,12 @@ impl WrittenStacks {
         if let Some(place) = self.known.get(&text) {
             return *place;
         }
-        let frames: Vec<TraceFrame> = text.split(BETWEEN).filter_map(frame).take(MAX_FRAMES).collect();
-        let stack: Vec<usize> = frames.into_iter().map(|frame| self.frame(frame)).collect();
+        let frames = text.split(BETWEEN).filter_map(frame).take(MAX_FRAMES);
+        let stack: Vec<usize> = frames.map(|frame| self.frames.place(frame)).collect();
         let place = (!stack.is_empty()).then_some(self.stacks.len());
         self.stacks.extend(place.map(|_| stack));
         let place = place.into();
         self.known.insert(text, place);
-        place
-    }
-
-    fn frame(&mut self, frame: TraceFrame) -> usize {
-        let next = self.frames.len();
-        let place = *self.places.entry(frame.clone()).or_insert(next);
-        if place == next {
-            self.frames.push(frame);
-        }
         place
     }
 
@@ -50,7 +40,7 @@ impl WrittenStacks {
         if has_functions {
             return self.count;
         }
-        (trace.frames, trace.stacks) = (self.frames, self.stacks);
+        (trace.frames, trace.stacks) = (self.frames.into_frames(), self.stacks);
         0
     }
 }

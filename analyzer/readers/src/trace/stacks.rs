@@ -14,14 +14,42 @@ pub(crate) const MAX_FRAMES: usize = 512;
 /// Shorter functions are no regions.
 const MIN_IDLE_NS: i64 = 100_000;
 
+/// Frames of stacks, each of them once.
+#[derive(Debug, Default)]
+pub(crate) struct FrameTable {
+    frames: Vec<TraceFrame>,
+    known: HashMap<TraceFrame, usize>,
+}
+
+impl FrameTable {
+    /// The place of a frame, which is added if it is new.
+    pub(crate) fn place(&mut self, frame: TraceFrame) -> usize {
+        let next = self.frames.len();
+        let place = *self.known.entry(frame.clone()).or_insert(next);
+        if place == next {
+            self.frames.push(frame);
+        }
+        place
+    }
+
+    fn get(&self, place: usize) -> Option<&TraceFrame> {
+        self.frames.get(place)
+    }
+
+    /// The frames by place.
+    pub(crate) fn into_frames(self) -> Vec<TraceFrame> {
+        self.frames
+    }
+}
+
 /// Functions that ran, each with its frame.
 #[derive(Debug, Default)]
 pub struct FrameFunctions {
     calls: Vec<(TraceCall, RowLink)>,
     /// Frames by the names of their functions. Built-in ones have none.
     names: HashMap<Box<str>, RowLink>,
-    frames: Vec<TraceFrame>,
-    known: HashMap<TraceFrame, usize>,
+    /// Functions of one place may have several names.
+    frames: FrameTable,
     /// Calls of functions without a line.
     pub built_in: u64,
 }
@@ -42,7 +70,7 @@ impl FrameFunctions {
         let place = if let Some(place) = self.names.get(name) {
             *place
         } else {
-            let place = frame(name).map_or_else(RowLink::default, |frame| self.place(frame).into());
+            let place = frame(name).map_or_else(RowLink::default, |frame| self.frames.place(frame).into());
             self.names.insert(name.into(), place);
             place
         };
@@ -56,16 +84,6 @@ impl FrameFunctions {
     /// True without calls.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
-    }
-
-    /// The place of a frame. Functions of one place may have several names.
-    fn place(&mut self, frame: TraceFrame) -> usize {
-        let next = self.frames.len();
-        let place = *self.known.entry(frame.clone()).or_insert(next);
-        if place == next {
-            self.frames.push(frame);
-        }
-        place
     }
 
     /// Regions of functions that run for long without an op or a call for the GPU inside, the outermost ones: a GPU may wait
@@ -127,7 +145,7 @@ impl FrameFunctions {
             }
         }
         trace.stacks = stacks.in_order();
-        trace.frames = self.frames;
+        trace.frames = self.frames.into_frames();
     }
 
     /// Launches of autograd's own threads whose op has no forward op, such as the collectives of a bucket of gradients,
