@@ -22,6 +22,7 @@ CREATE VIEW target_context (
 WITH tensor_call AS (
   SELECT
     *,
+    CASE WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || name ELSE name END AS full_name,
     line_label(birth_line, birth_forward_line) AS place,
     -- Kernels of torch.compile are named by their ops: triton_poi_fused_gelu_1.
     regexp_replace(regexp_replace(regexp_replace(op, '^.*::', ''), '[.].*$', ''), '^triton_[a-z]+_(fused_.+)_[0-9]+$', '\1') || '()' AS call
@@ -36,26 +37,13 @@ WITH tensor_call AS (
 )
 SELECT
   'tensor', tensor_id,
-  CASE
-    WHEN name IS NULL THEN coalesce(op || '()', 'unnamed')
-    WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || name
-    ELSE name
-  END,
+  coalesce(full_name, op || '()', 'unnamed'),
   dtype || ' ' || shape,
   op,
   place,
-  CASE
-    WHEN name IS NULL THEN coalesce(call || ' at ' || regexp_replace(place, '^.*(:[0-9]+) [^:]*?( [(]grad[)])?$', '\1\2'),
-      call, 'unnamed')
-    WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || name
-    ELSE name
-  END,
+  coalesce(full_name, call || ' at ' || regexp_replace(place, '^.*(:[0-9]+) [^:]*?( [(]grad[)])?$', '\1\2'), call, 'unnamed'),
   CASE WHEN name IS NOT NULL THEN 'name' WHEN call IS NOT NULL AND place IS NOT NULL THEN 'call' WHEN call IS NOT NULL THEN 'op' END,
-  CASE
-    WHEN name IS NULL THEN coalesce(op || '()', 'unnamed')
-    WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || regexp_replace(name, '\b[0-9]+\b', '*', 'g')
-    ELSE regexp_replace(name, '\b[0-9]+\b', '*', 'g')
-  END
+  coalesce(regexp_replace(full_name, '\b[0-9]+\b', '*', 'g'), op || '()', 'unnamed')
 FROM tensor_call
 UNION ALL
 SELECT
