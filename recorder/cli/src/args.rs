@@ -199,7 +199,7 @@ pub(crate) struct MethodOptions {
     /// accesses and tensors are not recorded, so stalls have lines but no tensors
     #[arg(long, conflicts_with_all = ["only", "sampling", "replay", "blocks_timeline"])]
     pub one_run: bool,
-    /// Sample every 2^EXP cycles [default: by the kernel's last launch, 16 where continuous]
+    /// Sample every 2^EXP cycles [default: by the run's length, 16 where continuous]
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
     pub period: Option<u32>,
     /// Record no Python stacks, ops and tensors

@@ -18,7 +18,7 @@ use crate::hot::{rows, segments};
 /// Shorter launches take few samples at any period.
 const MIN_NS: u64 = 1_000_000;
 
-/// Writes the longest launches of the timeline runs in a recording's folder to a file in it, if there were such runs.
+/// Writes durations of the timeline runs in a recording's folder to a file in it, if there were such runs.
 pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
     let mut durations = KernelDurations::default();
     let segments = segments(folder, PassInstrument::Timeline)?;
@@ -26,16 +26,18 @@ pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     for segment in segments {
-        add_run(&segment, &mut durations);
+        let process_ns = add_run(&segment, &mut durations);
+        durations.run_ns = durations.run_ns.max(process_ns);
     }
     let path = folder.join(FILE_NAME);
     fs::write(&path, durations.to_json()?).with_context(|| format!("write `{}`", path.display()))
 }
 
-/// Adds the launches of one process. Nodes of graphs are not sampled one by one.
-fn add_run(path: &Path, durations: &mut KernelDurations) {
+/// Adds the long launches of one process. Nodes of graphs are not sampled one by one. The time of all its kernels.
+fn add_run(path: &Path, durations: &mut KernelDurations) -> u64 {
     // Finalizing reports a segment that cannot be read.
-    let Ok(segment) = SegmentReader::open(path) else { return };
+    let Ok(segment) = SegmentReader::open(path) else { return 0 };
+    let mut run_ns = 0_u64;
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let mut launches: BTreeMap<KernelId, [u32; 6]> = BTreeMap::new();
     let mut calls: BTreeMap<u64, KernelId> = BTreeMap::new();
@@ -47,10 +49,12 @@ fn add_run(path: &Path, durations: &mut KernelDurations) {
         launches.extend(rows::<Launch>(&table, &batch).map(|row| (row.kernel_id, shape(&row))));
         let of_call = |row: LaunchRun| Some((row.correlation_id?, row.kernel_id));
         calls.extend(rows::<LaunchRun>(&table, &batch).filter_map(of_call));
-        let is_long = |row: &RawActivity| {
-            row.kind == ActivityKind::Kernel && row.graph_node_id.is_none() && ns(row) >= MIN_NS
-        };
-        kernels.extend(rows::<RawActivity>(&table, &batch).filter(is_long));
+        for kernel in rows::<RawActivity>(&table, &batch).filter(|row| row.kind == ActivityKind::Kernel) {
+            run_ns = run_ns.saturating_add(ns(&kernel));
+            if kernel.graph_node_id.is_none() && ns(&kernel) >= MIN_NS {
+                kernels.push(kernel);
+            }
+        }
     }
     for kernel in kernels {
         let shape = calls.get(&kernel.correlation_id).and_then(|launch| launches.get(launch));
@@ -59,6 +63,7 @@ fn add_run(path: &Path, durations: &mut KernelDurations) {
             durations.add(KernelShape { name: name.clone(), shape: *shape }, ns(&kernel));
         }
     }
+    run_ns
 }
 
 fn ns(kernel: &RawActivity) -> u64 {
@@ -93,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn long_launches_are_known_by_kernel_and_shape() {
+    fn long_launches_are_known_by_kernel_and_shape_and_all_kernels_together() {
         let folder = tempfile::TempDir::new().unwrap();
         write(folder.path()).unwrap();
         assert!(!folder.path().join(FILE_NAME).exists(), "nothing was measured");
@@ -117,6 +122,7 @@ mod tests {
         let read =
             KernelDurations::from_json(&fs::read_to_string(folder.path().join(FILE_NAME)).unwrap()).unwrap();
         let longest = |grid| read.longest_ns("k", [grid, 1, 1, 32, 1, 1]);
-        assert_eq!([4, 8].map(longest), [Some(3_000_000), None]);
+        assert_eq!([4, 8].map(longest), [3_000_000, 0]);
+        assert_eq!(read.run_ns, 93_500_000);
     }
 }

@@ -26,7 +26,7 @@ use stallmap_sys::locate;
 use crate::samples::timeline::{self, NodeClones};
 use calls::CollectionMode;
 use functions::ModuleFunctions;
-use period::{FINEST, LaunchPeriods};
+use period::{FINEST, RunPeriod};
 use rows::SampleRowBook;
 use sampler::{BUSY, ContextSampler};
 use stallmap_session::gpu::code;
@@ -66,7 +66,7 @@ struct SamplingInstrument {
     /// Held while sampling is enabled, and that of another context of the GPU is disabled before.
     changing: Mutex<()>,
     functions: Mutex<ModuleFunctions>,
-    periods: Mutex<LaunchPeriods>,
+    period: Mutex<RunPeriod>,
     /// Measured by a run before, if there was one.
     durations: Option<KernelDurations>,
     book: Mutex<SampleRowBook>,
@@ -107,6 +107,7 @@ pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Cupti::load(&locate::cupti()).map_err(|error| error.to_string())?;
     let is_timeline = config.instrument == PassInstrument::Timeline || config.samples_continuously();
+    let durations = durations(config);
     let instrument = SamplingInstrument {
         api,
         config,
@@ -115,8 +116,8 @@ pub fn attach() -> Result<(), String> {
         samplers: Mutex::default(),
         changing: Mutex::default(),
         functions: Mutex::default(),
-        periods: Mutex::default(),
-        durations: durations(config),
+        period: Mutex::new(RunPeriod::new(durations.as_ref().map_or(0, |durations| durations.run_ns))),
+        durations,
         book: Mutex::default(),
         graphs: ProcessGraphs::default(),
     };
@@ -293,7 +294,6 @@ impl SamplingInstrument {
         }
         kernels::forget();
         lock(&self.functions).unload_all(context.key());
-        lock(&self.periods).forget();
     }
 
     fn module_loaded(&self, context: DriverHandle, number: u32, cubin: &[u8]) {
@@ -323,7 +323,6 @@ impl SamplingInstrument {
     fn module_unloads(&self, context: DriverHandle, number: u32) {
         kernels::forget();
         lock(&self.functions).unload(context.key(), number);
-        lock(&self.periods).forget();
     }
 
     /// Enables sampling of a context. The hardware samples one context of a GPU at a time: that of others is disabled. The
@@ -394,7 +393,7 @@ fn run_exponent(config: &Config) -> u32 {
     config.sampling_period_exponent.unwrap_or(default)
 }
 
-/// The durations of kernels that a run before has measured. Without them periods are found launch by launch.
+/// The durations of kernels that a run before has measured. Without them the period is found while the program runs.
 fn durations(config: &Config) -> Option<KernelDurations> {
     let json = std::fs::read_to_string(config.directory.join(durations::FILE_NAME)).ok()?;
     KernelDurations::from_json(&json).ok()

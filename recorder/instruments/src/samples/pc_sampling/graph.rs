@@ -16,9 +16,6 @@ use stallmap_session::context::{self, OpContext};
 use stallmap_session::gpu::graphs::{ExecNode, LaunchedGraph};
 use stallmap_session::session;
 
-/// The shape in the kind of a graph's launches, which no kernel has.
-const GRAPH_SHAPE: [u32; 6] = [u32::MAX; 6];
-
 /// A launch of a graph whose call is running.
 pub(super) struct PendingGraph {
     launch: LaunchedGraph,
@@ -58,10 +55,6 @@ impl PendingGraph {
         let nodes =
             self.launched.iter().filter_map(|&(at, selected)| Some((self.launch.nodes.get(at)?, selected)));
         (self.first_ordinal..).zip(nodes).map(|(ordinal, (node, selected))| (ordinal, node, selected))
-    }
-
-    fn kind(&self) -> super::period::DurationKind {
-        (usize::try_from(self.launch.graph_id).unwrap_or(usize::MAX), GRAPH_SHAPE)
     }
 }
 
@@ -110,8 +103,8 @@ impl SamplingInstrument {
             return;
         }
         let kernels = pending.kernel_count();
-        let plan = |machine: ContextBounds| machine.graph(kernels);
-        match self.begin_sampling(context, pending.kind(), ("a CUDA graph", watch::patience(None)), plan) {
+        let cycles = |machine: ContextBounds| machine.graph_cycles(kernels);
+        match self.begin_sampling(context, ("a CUDA graph", watch::patience(None)), cycles) {
             Ok(Some(sampling)) => {
                 pending.begin_ns = sampling.begin_ns;
                 pending.sampling = Some(sampling);
@@ -204,7 +197,7 @@ impl SamplingInstrument {
                 lose_samples(ordinal, part);
             }
         }
-        lock(&self.periods).learn(pending.kind(), taken + missing, sampling.exponent);
+        lock(&self.period).learn(sampling.machine, taken + missing, sampling.exponent);
         NodeSamples { reading, shares, lost }
     }
 

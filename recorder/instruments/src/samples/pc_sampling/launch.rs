@@ -17,7 +17,7 @@ use super::buffer::PcRecord;
 use super::functions::{FunctionModule, LaunchedFunction};
 use super::graph::PendingGraph;
 use super::kernels::{self, SampledKernel};
-use super::period::{ContextBounds, DurationKind, SamplePlan};
+use super::period::ContextBounds;
 use super::reading::{CallSamples, SamplingFailure};
 use super::rows::{self, CallTimes, LaunchSamples, RanKernel};
 use super::sampler::ContextSampler;
@@ -175,13 +175,12 @@ impl SamplingInstrument {
             return Some(OpenCall::Captured(id, call.stream));
         }
         let kernel = kernels::find(call.function.key(), data.symbol, |name| self.selector.takes(name));
-        let kind = (call.function.key(), call.shape);
         let measured = self.durations.as_ref();
-        let longest_ns = measured.and_then(|durations| durations.longest_ns(&kernel.name, call.shape));
-        let plan = |machine: ContextBounds| machine.kernel(blocks(call.shape)).of_measured(longest_ns);
-        let named = (kernel.name.as_str(), self.patience(longest_ns));
+        let longest_ns = measured.map(|durations| durations.longest_ns(&kernel.name, call.shape));
+        let cycles = |machine: ContextBounds| machine.kernel_cycles(blocks(call.shape), longest_ns);
+        let named = (kernel.name.as_str(), watch::patience(longest_ns.map(Duration::from_nanos)));
         let decision = self.selector.decide_taken(kernel.taken);
-        let sampling = decision.and_then(|()| self.begin_sampling(data.context, kind, named, plan));
+        let sampling = decision.and_then(|()| self.begin_sampling(data.context, named, cycles));
         if let Err(reason) = sampling {
             session::lose(LossKind::Launch, reason, 1, None);
         }
@@ -200,20 +199,13 @@ impl SamplingInstrument {
         })))
     }
 
-    /// Time that a sampled launch may take. A run before measures all launches, and writes down the long ones.
-    fn patience(&self, longest_ns: Option<u64>) -> Duration {
-        let longest = longest_ns.or(self.durations.as_ref().map(|_| 0));
-        watch::patience(longest.map(Duration::from_nanos))
-    }
-
-    /// Starts sampling for a launch of a kind, with its name for the user and the time that it may take. `None` where the pass samples nothing. An error is
-    /// the reason that it is not sampled.
+    /// Starts sampling for a launch, with its name for the user, the time after which it is said to hang, and the cycles
+    /// that it may take. `None` where the pass samples nothing. An error is the reason that it is not sampled.
     pub(super) fn begin_sampling(
         &self,
         context: DriverHandle,
-        kind: DurationKind,
         (name, patience): (&str, Duration),
-        plan: impl FnOnce(ContextBounds) -> SamplePlan,
+        cycles: impl FnOnce(ContextBounds) -> u64,
     ) -> Result<Option<LaunchSampling>, &'static str> {
         if self.is_timeline {
             if let Some(sampler) = self.sampler(context) {
@@ -224,7 +216,7 @@ impl SamplingInstrument {
         let sampler = self.sampler(context).ok_or("context was not seen")?;
         let machine = sampler.machine(driver::multiprocessors);
         let wanted = self.config.sampling_period_exponent;
-        let wanted = wanted.unwrap_or_else(|| lock(&self.periods).choose(&kind, plan(machine)));
+        let wanted = wanted.unwrap_or_else(|| lock(&self.period).choose(machine, cycles(machine)));
         self.prepare(&sampler)?;
         let exponent = sampler.enter(&self.api, wanted)?;
         let begin_ns = session::now_ns();
@@ -326,7 +318,7 @@ impl SamplingInstrument {
         session::emit(run);
     }
 
-    /// Counts the samples of a launch, and learns from them how to sample the next one of its kind.
+    /// Counts the samples of a launch, and learns from them how to sample the next ones.
     fn count(
         &self,
         launch: &PendingLaunch,
@@ -344,9 +336,8 @@ impl SamplingInstrument {
         } else {
             0
         };
-        let kind = (launch.call.function.key(), launch.call.shape);
         let own = taken.saturating_sub(self.foreign(reading, &launch.kernel.name));
-        lock(&self.periods).learn(kind, own + missing, sampling.exponent);
+        lock(&self.period).learn(sampling.machine, own + missing, sampling.exponent);
         if replayed::is_session() {
             let by_pc = reading.reasons.by_pc(&reading.records);
             *lock(&LAST) = TakenSamples { collected, dropped: reading.dropped, by_pc };

@@ -1,29 +1,26 @@
-//! The sampling period of a launch: chosen by the samples that the last launch of its kind took.
+//! The sampling period of a run: the finest whose samples are read in about a second.
 //!
 //! A multiprocessor takes one sample per period while it has a block. All samples of a launch times the period are its
 //! cycles, summed over multiprocessors: measurements at different periods compare.
-
-use std::collections::BTreeMap;
+//!
+//! A change of the period makes the next launch 135 ms longer, because CUPTI sets up the hardware anew: as long as four
+//! million samples take to be read. So all launches have one period. It is made coarser where the run has taken enough
+//! samples or a launch would fill the hardware buffer, and never finer.
 
 /// Two to this power cycles: the period of a run, and the finest that the recorder chooses.
 pub(super) const FINEST: u32 = 8;
 /// The coarsest that the recorder chooses.
 pub(super) const COARSEST: u32 = 20;
-/// Samples of a kernel that are enough: about 5 ms of decoding.
-const TARGET: u64 = 1 << 17;
-/// Divisor of the hardware buffer for launches of graphs, which bounds decoding to about 30 ms.
-const GRAPH_PARTS: u64 = 8;
+/// Samples of a run that are enough: about a second of reading. Each doubling of the run's length adds half of them.
+const RUN_SAMPLES: u64 = 1 << 25;
 /// Bytes of the hardware buffer that a sample takes, rounded up: 512 MiB hold 51 million samples.
 const SAMPLE_BYTES: u64 = 11;
 /// A kernel that never ran may last so long before its samples fill the hardware buffer.
 const FIRST_NS: u64 = 20_000_000;
-/// Each kernel of a graph that never ran may add so much to that.
+/// As [`FIRST_NS`] for a kernel that a run before has measured, however short it was there.
+const MEASURED_NS: u64 = 4_000_000;
+/// Each kernel of a graph may add so much to [`FIRST_NS`].
 const NODE_NS: u64 = 100_000;
-/// Kinds of launches that are remembered.
-const KINDS: usize = 1 << 16;
-
-/// Launches that are expected to last equally long: function, grid and block.
-pub(super) type DurationKind = (usize, [u32; 6]);
 
 /// Bounds of the samples of a context's launches.
 #[derive(Clone, Copy, Debug)]
@@ -46,17 +43,21 @@ impl ContextBounds {
         capacity(self.buffer_bytes)
     }
 
-    /// The plan for a kernel of so many blocks.
-    pub(super) fn kernel(self, blocks: u64) -> SamplePlan {
-        SamplePlan { machine: self, blocks, first_ns: FIRST_NS, target: TARGET, longest_ns: None }
+    /// Cycles that a kernel of so many blocks may take, by its longest launch in a run before. It may take twice as long now.
+    pub(super) fn kernel_cycles(self, blocks: u64, longest_ns: Option<u64>) -> u64 {
+        let ns = longest_ns.map_or(FIRST_NS, |ns| ns.saturating_mul(2).max(MEASURED_NS));
+        self.samples(blocks, ns, 0)
     }
 
-    /// The plan for a graph of so many kernels, which may run concurrently.
-    pub(super) fn graph(self, kernels: u64) -> SamplePlan {
-        let first_ns = FIRST_NS.saturating_add(kernels.saturating_mul(NODE_NS));
-        let most = (self.capacity() / GRAPH_PARTS).max(TARGET);
-        let target = kernels.max(1).saturating_mul(TARGET).min(most);
-        SamplePlan { machine: self, blocks: self.multiprocessors, first_ns, target, longest_ns: None }
+    /// Cycles that a graph of so many kernels may take, which may run concurrently.
+    pub(super) fn graph_cycles(self, kernels: u64) -> u64 {
+        let ns = FIRST_NS.saturating_add(kernels.saturating_mul(NODE_NS));
+        self.samples(self.multiprocessors, ns, 0)
+    }
+
+    /// The finest period at which so many cycles do not fill the hardware buffer.
+    fn fitting(self, cycles: u64) -> u32 {
+        finest(cycles, self.capacity())
     }
 }
 
@@ -65,64 +66,39 @@ pub(super) fn capacity(buffer_bytes: u64) -> u64 {
     buffer_bytes / SAMPLE_BYTES
 }
 
-/// Expected and wanted samples of a launch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SamplePlan {
-    machine: ContextBounds,
-    blocks: u64,
-    /// Time in which a launch that was never seen must not fill the buffer.
-    first_ns: u64,
-    /// Samples that are enough.
-    target: u64,
-    /// The longest launch of the kind that a run before has measured.
-    longest_ns: Option<u64>,
+/// The finest period at which cycles give at most so many samples.
+fn finest(cycles: u64, samples: u64) -> u32 {
+    (FINEST..COARSEST).find(|exponent| cycles >> exponent <= samples).unwrap_or(COARSEST)
 }
 
-impl SamplePlan {
-    /// The plan where a run before has measured the longest launch of the kind.
-    pub(super) fn of_measured(self, longest_ns: Option<u64>) -> Self {
-        Self { longest_ns, ..self }
-    }
-
-    /// The finest period at which a launch that was never sampled does not fill the buffer. Its duration may be known.
-    fn first(self) -> u32 {
-        if let Some(ns) = self.longest_ns {
-            return self.next(self.machine.samples(self.blocks, ns, 0));
-        }
-        let samples = |exponent: u32| self.machine.samples(self.blocks, self.first_ns, exponent);
-        let fits = |exponent: &u32| samples(*exponent) <= self.machine.capacity();
-        (FINEST..COARSEST).find(fits).unwrap_or(COARSEST)
-    }
-
-    /// The finest period whose samples in so many cycles do not exceed the target.
-    fn next(self, cycles: u64) -> u32 {
-        (FINEST..COARSEST).find(|exponent| cycles >> exponent <= self.target).unwrap_or(COARSEST)
-    }
+/// The period of a run's launches, and what they have taken.
+#[derive(Debug)]
+pub(super) struct RunPeriod {
+    exponent: u32,
+    /// Cycles of all launches, summed over multiprocessors.
+    cycles: u64,
+    /// Time of all kernels in a run before; 0 where none was measured.
+    run_ns: u64,
 }
 
-/// The cycles of each kind of launch.
-#[derive(Debug, Default)]
-pub(super) struct LaunchPeriods(BTreeMap<DurationKind, u64>);
-
-impl LaunchPeriods {
-    /// The exponent of the period for a launch.
-    pub(super) fn choose(&self, kind: &DurationKind, plan: SamplePlan) -> u32 {
-        self.0.get(kind).map_or_else(|| plan.first(), |cycles| plan.next(*cycles))
+impl RunPeriod {
+    pub(super) fn new(run_ns: u64) -> Self {
+        Self { exponent: FINEST, cycles: 0, run_ns }
     }
 
-    /// Notes the samples of a launch. A longer one is forgotten by halves: the next may be as long again.
-    pub(super) fn learn(&mut self, kind: DurationKind, samples: u64, exponent: u32) {
+    /// The exponent of the period for a launch that may take so many cycles.
+    pub(super) fn choose(&mut self, machine: ContextBounds, cycles: u64) -> u32 {
+        let expected = machine.samples(machine.multiprocessors, self.run_ns, 0);
+        let of_run = finest(self.cycles.max(expected), RUN_SAMPLES);
+        self.exponent = self.exponent.max(of_run).max(machine.fitting(cycles));
+        self.exponent
+    }
+
+    /// Notes the samples of a launch. The next of its kind may be twice as long.
+    pub(super) fn learn(&mut self, machine: ContextBounds, samples: u64, exponent: u32) {
         let cycles = samples.saturating_mul(1 << exponent.min(63));
-        if self.0.len() >= KINDS && !self.0.contains_key(&kind) {
-            self.0.clear();
-        }
-        let known = self.0.entry(kind).or_default();
-        *known = cycles.max(*known / 2);
-    }
-
-    /// Forgets every kind: handles of functions are reused once their module is gone.
-    pub(super) fn forget(&mut self) {
-        self.0.clear();
+        self.cycles = self.cycles.saturating_add(cycles);
+        self.exponent = self.exponent.max(machine.fitting(cycles.saturating_mul(2)));
     }
 }
 
@@ -144,88 +120,88 @@ mod tests {
 
     #[test]
     fn small_grids_begin_finer_than_full_ones() {
-        let periods = LaunchPeriods::default();
-        let first = |blocks| periods.choose(&(1, [1; 6]), H100.kernel(blocks));
+        let first = |blocks| RunPeriod::new(0).choose(H100, H100.kernel_cycles(blocks, None));
         assert_eq!([1, 8, 66, 132, 100_000].map(first), [8, 8, 9, 10, 10]);
+        let measured = |ns| RunPeriod::new(ns).choose(H100, H100.kernel_cycles(132, Some(ns)));
+        assert_eq!([2_000, 2_000_000, 100_000_000, 10_000_000_000].map(measured), [8, 8, 14, 20]);
     }
 
     #[test]
-    fn the_next_launch_takes_as_many_as_wanted() {
-        let mut periods = LaunchPeriods::default();
-        let kind = (1, [132, 1, 1, 256, 1, 1]);
-        let samples = H100.samples(132, 100_000_000, 10);
-        periods.learn(kind, samples, 10);
-        let exponent = periods.choose(&kind, H100.kernel(132));
-        let next = H100.samples(132, 100_000_000, exponent);
-        assert!((TARGET / 2..=TARGET).contains(&next), "{next} samples at 2^{exponent}");
-    }
-
-    #[test]
-    fn the_first_launch_of_a_measured_kernel_takes_as_many_as_wanted() {
-        let kind = (1, [132, 1, 1, 256, 1, 1]);
-        let chosen = |ns| {
-            let exponent = LaunchPeriods::default().choose(&kind, H100.kernel(132).of_measured(Some(ns)));
-            (exponent, H100.samples(132, ns, exponent))
-        };
-        assert_eq!(chosen(2_000).0, FINEST);
-        for ms in [30, 100, 300] {
-            let (exponent, samples) = chosen(ms * 1_000_000);
-            assert!((TARGET / 2..=TARGET).contains(&samples), "{samples} samples at 2^{exponent}");
+    fn launches_of_all_lengths_have_one_period() {
+        let mut period = RunPeriod::new(0);
+        let mut chosen = Vec::new();
+        for ns in [2_000, 1_500_000, 5_000, 300_000].repeat(10) {
+            let exponent = period.choose(H100, H100.kernel_cycles(132, None));
+            period.learn(H100, H100.samples(132, ns, exponent), exponent);
+            chosen.push(exponent);
         }
-        assert!(chosen(10_000_000_000).1 < H100.capacity());
-        let unknown = LaunchPeriods::default().choose(&kind, H100.kernel(132));
-        assert!(H100.samples(132, 300_000_000, unknown) > H100.capacity(), "it would fill the buffer");
+        assert!(chosen.iter().all(|exponent| *exponent == 10), "{chosen:?}");
     }
 
     #[test]
-    fn a_long_launch_is_not_forgotten_at_once() {
-        let mut periods = LaunchPeriods::default();
-        let kind = (1, [1; 6]);
-        periods.learn(kind, 1 << 30, 8);
-        periods.learn(kind, 0, 8);
-        assert_eq!(periods.choose(&kind, H100.kernel(1)), 20);
-        for _ in 0..32 {
-            periods.learn(kind, 0, 8);
+    fn a_run_of_known_length_has_its_period_from_the_first_launch_on() {
+        let ns = 20_000;
+        let mut period = RunPeriod::new(100_000 * ns);
+        let mut samples = 0;
+        for _ in 0..100_000 {
+            let exponent = period.choose(H100, H100.kernel_cycles(132, Some(ns)));
+            assert_eq!(exponent, 14);
+            let taken = H100.samples(132, ns, exponent);
+            samples += taken;
+            period.learn(H100, taken, exponent);
         }
-        assert_eq!(periods.choose(&kind, H100.kernel(1)), FINEST);
+        assert!((RUN_SAMPLES / 2..=RUN_SAMPLES).contains(&samples), "{samples}");
     }
 
     #[test]
-    fn a_graph_has_samples_for_each_kernel_as_far_as_the_buffer_goes() {
-        let mut periods = LaunchPeriods::default();
-        let kind = (1, [u32::MAX; 6]);
-        assert_eq!([1, 100, 10_000].map(|kernels| periods.choose(&kind, H100.graph(kernels))), [10, 11, 16]);
-        periods.learn(kind, 1 << 30, 8);
-        assert_eq!([1, 4, 10_000].map(|kernels| periods.choose(&kind, H100.graph(kernels))), [20, 19, 19]);
-    }
-
-    #[test]
-    fn kinds_are_bounded() {
-        let mut periods = LaunchPeriods::default();
-        for handle in 0..=KINDS {
-            periods.learn((handle, [1; 6]), 1, 8);
+    fn a_run_of_unknown_length_is_sampled_coarser_and_coarser() {
+        let (mut period, mut samples, mut changes) = (RunPeriod::new(0), 0, 0);
+        let mut before = period.choose(H100, 0);
+        for _ in 0..1_000_000 {
+            let exponent = period.choose(H100, 0);
+            changes += u32::from(exponent != before);
+            before = exponent;
+            let taken = H100.samples(132, 200_000, exponent);
+            samples += taken;
+            period.learn(H100, taken, exponent);
         }
-        assert_eq!(periods.0.len(), 1);
+        assert!(samples < RUN_SAMPLES * 8 && changes <= 12, "{samples} samples, {changes} changes");
+    }
+
+    #[test]
+    fn a_launch_that_filled_the_buffer_does_not_fill_it_again() {
+        let mut period = RunPeriod::new(0);
+        let cycles = H100.kernel_cycles(132, None);
+        let first = period.choose(H100, cycles);
+        let of_long = |exponent| H100.samples(132, 300_000_000, exponent);
+        assert!(of_long(first) > H100.capacity());
+        period.learn(H100, of_long(first), first);
+        assert!(of_long(period.choose(H100, cycles)) <= H100.capacity());
+    }
+
+    #[test]
+    fn graphs_have_time_for_each_of_their_kernels() {
+        let first = |kernels| RunPeriod::new(0).choose(H100, H100.graph_cycles(kernels));
+        assert_eq!([1, 100, 10_000].map(first), [10, 11, 16]);
     }
 
     proptest! {
         #[test]
-        fn every_period_is_in_range(samples: u64, before in 0..64_u32, blocks: u64, bytes: u64) {
+        fn every_period_is_in_range(run: u64, ns: u64, samples: u64, before in 0..64_u32, blocks: u64, bytes: u64) {
             let machine = ContextBounds { buffer_bytes: bytes, ..H100 };
-            let mut periods = LaunchPeriods::default();
-            let kind = (1, [1; 6]);
-            prop_assert!((FINEST..=COARSEST).contains(&periods.choose(&kind, machine.kernel(blocks))));
-            periods.learn(kind, samples, before);
-            prop_assert!((FINEST..=COARSEST).contains(&periods.choose(&kind, machine.kernel(blocks))));
+            let mut period = RunPeriod::new(run);
+            prop_assert!((FINEST..=COARSEST).contains(&period.choose(machine, machine.kernel_cycles(blocks, Some(ns)))));
+            period.learn(machine, samples, before);
+            prop_assert!((FINEST..=COARSEST).contains(&period.choose(machine, machine.graph_cycles(blocks))));
         }
 
         #[test]
         fn a_repeated_launch_never_overflows(ns in 0..5_000_000_000_u64, blocks in 1..100_000_u64) {
-            let mut periods = LaunchPeriods::default();
-            let kind = (1, [1; 6]);
-            let first = periods.choose(&kind, H100.kernel(blocks));
-            periods.learn(kind, H100.samples(blocks, ns, first), first);
-            let exponent = periods.choose(&kind, H100.kernel(blocks));
+            let mut period = RunPeriod::new(0);
+            let cycles = H100.kernel_cycles(blocks, None);
+            let first = period.choose(H100, cycles);
+            period.learn(H100, H100.samples(blocks, ns, first), first);
+            let exponent = period.choose(H100, cycles);
             prop_assert!(H100.samples(blocks, ns, exponent) <= H100.capacity());
         }
     }
