@@ -117,7 +117,7 @@ impl CaptureAssembly<'_> {
         sampling::owners::settle(run, &self.modules, &mut self.losses);
         timeline::settle(run, &mut self.losses);
         windows::assign(run, &self.modules, &mut self.losses);
-        launches::identify(run, &mut self.references, &mut self.losses);
+        launches::identify(run, &self.modules, &mut self.references, &mut self.losses);
         for loss in take(&mut run.rows.losses) {
             self.losses.add_row(loss);
         }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_schema::capture::recording::GAVE_WAY;
+use stallmap_schema::capture::recording::{AMBIGUOUS_FUNCTION, GAVE_WAY};
 use stallmap_schema::id::{KernelId, OpId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::{LossKind, Match, RangeSource};
 
+use crate::code::RecordedModules;
 use crate::loss::LossTotals;
 use crate::matching::{self, DescribedLaunches, LaunchMatches, MatchedRun};
 use crate::rows::once;
@@ -87,6 +88,7 @@ fn timeless(run: &RunState, launch: &Launch) -> LaunchRun {
 /// `launches`, and their parameters with them. `described` holds the reference runs before.
 pub(crate) fn identify(
     run: &mut RunState,
+    modules: &RecordedModules,
     described: &mut BTreeMap<RunId, DescribedLaunches>,
     losses: &mut LossTotals,
 ) {
@@ -98,17 +100,34 @@ pub(crate) fn identify(
         }
         described.insert(run.run_id(), own);
     } else if let Some(reference) = described.get(&run.row.reference_run_id) {
+        let guessed = guessed_names(run, modules);
+        let name = |function_id| Some(modules.name(function_id)).filter(|name| guessed.contains(*name));
+        let (named, own) = (reference.merge_functions(name), own.merge_functions(name));
         let matched = if run.is_without_python() {
-            let matched = matching::match_without_python(reference, &own);
-            borrow_callers(run, reference, &matched);
+            let matched = matching::match_without_python(&named, &own);
+            borrow_callers(run, &named, &matched);
             matched
         } else {
-            matching::match_launches(reference, &own)
+            matching::match_launches(&named, &own)
         };
         rename(run, &matched.matches);
         let missing = reference.launch_count().saturating_sub(run.rows.launch_runs.len() as u64);
         count_behind(run, missing, losses);
     }
+}
+
+/// Kernels of whose name the run has launches that may be of another module: CUPTI names no module where nothing is sampled.
+/// The reference run knows it, so the launches match by name.
+fn guessed_names(run: &RunState, modules: &RecordedModules) -> BTreeSet<String> {
+    let marks = run.rows.losses.iter().filter(|loss| is_guess(loss));
+    let guessed: BTreeSet<KernelId> = marks.filter_map(|loss| loss.kernel_id).collect();
+    let launches = run.rows.launches.iter().filter(|launch| guessed.contains(&launch.kernel_id));
+    launches.map(|launch| modules.name(launch.function_id).to_owned()).collect()
+}
+
+/// True for the mark of a launch whose function the recorder guessed.
+pub(crate) fn is_guess(loss: &Loss) -> bool {
+    loss.kind == LossKind::Code && loss.reason == AMBIGUOUS_FUNCTION
 }
 
 /// Counts the launches that the reference run has and this one has not, where it gave way to the program's own profiler.
@@ -163,6 +182,7 @@ fn rename(run: &mut RunState, matches: &LaunchMatches) {
     run.rows.launches.shrink_to_fit();
     run.rows.parameters.retain(|parameter| found(&parameter.kernel_id).is_none());
     run.rows.parameters.shrink_to_fit();
+    run.rows.losses.retain(|loss| !is_guess(loss) || loss.kernel_id.is_none_or(|id| found(&id).is_none()));
     for loss in &mut run.rows.losses {
         loss.kernel_id = loss.kernel_id.map(|kernel_id| found(&kernel_id).unwrap_or(kernel_id));
     }

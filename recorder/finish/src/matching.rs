@@ -10,10 +10,12 @@ mod order;
 mod reasons;
 mod threads;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use stallmap_schema::id::{FunctionId, KernelId, OpId, PystatesHash};
+use stallmap_schema::hash;
+use stallmap_schema::id::{FunctionId, KernelId, ModuleId, OpId, PystatesHash};
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::tensor::Op;
 use stallmap_schema::word::OpKind;
@@ -38,8 +40,11 @@ struct LaunchLikeness {
     is_trial: bool,
 }
 
+/// The module of functions that match by name.
+const NO_MODULE: ModuleId = ModuleId(0);
+
 /// The launches of a run as matching sees them. A million of them may have a few likenesses.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DescribedLaunches {
     likenesses: Vec<LaunchLikeness>,
     launches: Vec<DescribedLaunch>,
@@ -49,6 +54,19 @@ impl DescribedLaunches {
     /// The number of launches.
     pub(crate) fn launch_count(&self) -> u64 {
         self.launches.len() as u64
+    }
+
+    /// As they are, with one function for all of a name. `name` gives those that it concerns.
+    pub(crate) fn merge_functions<'a>(&self, name: impl Fn(FunctionId) -> Option<&'a str>) -> Cow<'_, Self> {
+        if self.likenesses.iter().all(|likeness| name(likeness.function_id).is_none()) {
+            return Cow::Borrowed(self);
+        }
+        let merged = |likeness: &LaunchLikeness| {
+            let of_name = name(likeness.function_id).map(|name| hash::function_id(NO_MODULE, name));
+            LaunchLikeness { function_id: of_name.unwrap_or(likeness.function_id), ..likeness.clone() }
+        };
+        let likenesses = self.likenesses.iter().map(merged).collect();
+        Cow::Owned(Self { likenesses, launches: self.launches.clone() })
     }
 
     /// The op and the Python stack of each of these launches.

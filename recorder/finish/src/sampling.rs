@@ -5,13 +5,13 @@ pub(crate) mod owners;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_schema::capture::recording::AMBIGUOUS_FUNCTION;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::word::LossKind;
 
 use crate::code::RecordedModules;
+use crate::launches;
 use crate::loss::LossTotals;
 use crate::rows::{InternedSample, RawSamples};
 use crate::runs::RunState;
@@ -207,8 +207,7 @@ pub(crate) fn correct_functions(run: &mut RunState, modules: &RecordedModules) {
         launch.function_id = only(&launch.kernel_id).unwrap_or(launch.function_id);
     }
     rows.losses.retain(|loss| {
-        let is_mark = loss.kind == LossKind::Code && loss.reason == AMBIGUOUS_FUNCTION;
-        !is_mark || loss.kernel_id.and_then(|kernel_id| only(&kernel_id)).is_none()
+        !launches::is_guess(loss) || loss.kernel_id.and_then(|kernel_id| only(&kernel_id)).is_none()
     });
 }
 

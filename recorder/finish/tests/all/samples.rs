@@ -19,25 +19,22 @@ const WAIT: &str = "smsp__pcsamp_warps_issue_stalled_wait";
 /// A module that has a kernel of the same name, and whose cubin was not stored.
 const OTHER: ModuleId = ModuleId(99);
 
-fn other() -> FunctionId {
-    hash::function_id(OTHER, KERNEL)
-}
-
 /// A launch that the recorder took for one of the other module.
-fn put_guess(segment: &mut SegmentWriter, ordinal: u64) {
+fn put_guess(segment: &mut SegmentWriter, ordinal: u64, name: &str) {
+    let function_id = hash::function_id(OTHER, name);
     put(
         segment,
         [CodeRange {
-            function_id: other(),
+            function_id,
             module_id: OTHER,
-            name: KERNEL.into(),
+            name: name.into(),
             is_kernel: true,
             address: Address(0),
             code_bytes: 0,
             ordinal,
         }],
     );
-    put(segment, [Launch { function_id: other(), ..launch(ordinal) }]);
+    put(segment, [Launch { function_id, ..launch(ordinal) }]);
     put(segment, [LaunchRun { correlation_id: Some(100 + ordinal), ..launch_run(ordinal) }]);
     put(
         segment,
@@ -66,7 +63,7 @@ fn ambiguous(capture: &FinishedRecording) -> u64 {
 fn samples_correct_the_function_of_their_launch_before_it_is_matched() {
     let capture = finished(|partial| {
         recording::with_samples(partial, |segment| {
-            put_guess(segment, 0);
+            put_guess(segment, 0, KERNEL);
             put(segment, [sample(0, KERNEL, 0x90, WAIT, 7)]);
         });
     });
@@ -76,17 +73,17 @@ fn samples_correct_the_function_of_their_launch_before_it_is_matched() {
 }
 
 #[test]
-fn a_guess_that_no_sample_confirms_stays_one() {
+fn a_guess_that_no_sample_confirms_is_the_reference_runs_launch_of_its_name_or_stays_one() {
     let unknown = |segment: &mut SegmentWriter| {
-        put_guess(segment, 0);
+        put_guess(segment, 0, KERNEL);
         let raw = sample(0, KERNEL, 0x90, WAIT, 7);
         put(segment, [RawSample { cubin_crc: 1, ..raw }]);
-        put_guess(segment, 1);
-        put(segment, [sample(1, "another kernel", 0x90, WAIT, 7)]);
+        put_guess(segment, 1, "another kernel");
+        put(segment, [sample(1, "a third", 0x90, WAIT, 7)]);
     };
     let capture = finished(|partial| recording::with_samples(partial, unknown));
-    assert_eq!(matches(&capture), [Match::Unmatched, Match::Unmatched]);
-    assert_eq!(ambiguous(&capture), 2);
+    assert_eq!(matches(&capture), [Match::Matched, Match::Unmatched]);
+    assert_eq!(ambiguous(&capture), 1);
 }
 
 /// A cubin of several kernels.
