@@ -141,15 +141,15 @@ impl SummarizedLaunches {
     ) {
         resolver.move_to(launch);
         let pieces = self.pieces.get(&model).map_or(&[][..], Vec::as_slice);
-        let distance = |row: &CountedRange| {
-            if launch == model { Some(0) } else { self.parameters.distance(model, launch, row.word) }
-        };
         let Some(range) = self.ranges.get(&model).cloned() else {
-            out.extend(pieces.iter().map(|piece| (*piece, piece_target(resolver, piece, distance(piece)))));
+            for piece in pieces {
+                let distance = self.distance(launch, model, piece, resolver);
+                out.push((*piece, piece_target(resolver, piece, distance)));
+            }
             return;
         };
         for row in self.counted.get(range).unwrap_or_default() {
-            let found = match distance(row) {
+            let found = match self.distance(launch, model, row, resolver) {
                 Some(distance) => target(resolver, row, distance),
                 None => ResolvedRow::One(first_target(resolver, row, None)),
             };
@@ -162,14 +162,27 @@ impl SummarizedLaunches {
                         out.push((*row, AddressTarget::Storage(storage)));
                     }
                     for (piece, counts) in met.iter().zip(split(row, &met)) {
-                        out.push((
-                            CountedRange { counts, ..*row },
-                            piece_target(resolver, piece, distance(piece)),
-                        ));
+                        let distance = self.distance(launch, model, piece, resolver);
+                        out.push((CountedRange { counts, ..*row }, piece_target(resolver, piece, distance)));
                     }
                 }
             }
         }
+    }
+
+    /// The distance from a model's memory to that of a launch, to which the resolver has moved.
+    fn distance(
+        &self,
+        launch: u64,
+        model: u64,
+        row: &CountedRange,
+        resolver: &mut AddressResolver,
+    ) -> Option<u64> {
+        if launch == model {
+            return Some(0);
+        }
+        let leads = |distance: u64| resolver.block(row.low.wrapping_add(distance)).is_some();
+        self.parameters.distance(model, launch, row.word, leads)
     }
 }
 

@@ -47,11 +47,24 @@ impl LaunchParameters {
 
     /// The distance from an address of one launch to that of another: of the word that points to it, or none if no word
     /// does. Null if it is not known.
-    pub fn distance(&self, from: u64, to: u64, word: Option<u32>) -> Option<u64> {
+    ///
+    /// Parameters have gaps, which hold what the stack held before: the same address by accident. Among equal words it is
+    /// the first whose distance leads to memory.
+    pub fn distance(
+        &self,
+        from: u64,
+        to: u64,
+        word: Option<u32>,
+        mut leads_to_memory: impl FnMut(u64) -> bool,
+    ) -> Option<u64> {
         let (from, to) = (self.0.get(&from)?, self.0.get(&to)?);
         let Some(word) = word else { return Some(0) };
         let index = usize::try_from(word).ok()?;
-        Some(to.get(index)?.wrapping_sub(*from.get(index)?))
+        let value = *from.get(index)?;
+        let of_index = to.get(index)?.wrapping_sub(value);
+        let equal = from.iter().zip(to).filter(|(from, _)| **from == value);
+        let mut distances = equal.map(|(_, to)| to.wrapping_sub(value));
+        distances.find(|distance| leads_to_memory(*distance)).or(Some(of_index))
     }
 }
 
@@ -68,10 +81,20 @@ mod tests {
         assert_eq!([100, 139, 140, 189, 199].map(nearest), [1, 1, 2, 2, 3].map(Some));
         assert_eq!(parameters.nearest(1, (101, 199), 120), Some(2));
         assert_eq!(parameters.nearest(1, (200, 299), 250), None);
-        assert_eq!(parameters.distance(1, 2, Some(2)), Some(500));
-        assert_eq!(parameters.distance(1, 2, Some(3)), Some(90_u64.wrapping_sub(190)));
-        assert_eq!(parameters.distance(1, 2, None), Some(0));
-        assert_eq!(parameters.distance(1, 2, Some(9)), None);
-        assert_eq!(parameters.distance(1, 3, None), None);
+        let distance = |to, word| parameters.distance(1, to, word, |_| true);
+        assert_eq!(distance(2, Some(2)), Some(500));
+        assert_eq!(distance(2, Some(3)), Some(90_u64.wrapping_sub(190)));
+        assert_eq!(distance(2, None), Some(0));
+        assert_eq!(distance(2, Some(9)), None);
+        assert_eq!(distance(3, None), None);
+    }
+
+    #[test]
+    fn a_stale_copy_of_an_address_is_not_followed() {
+        let known = [(1, vec![100, 7, 100]), (2, vec![3, 7, 400])];
+        let parameters = LaunchParameters(known.into_iter().collect());
+        let distance = |memory: u64| parameters.distance(1, 2, Some(0), |distance| distance == memory);
+        assert_eq!(distance(300), Some(300));
+        assert_eq!(distance(9), Some(3_u64.wrapping_sub(100)), "none leads to memory");
     }
 }

@@ -1,6 +1,6 @@
 -- One way in which storages hold memory without need, by `life_pattern`, per device. In a program without a framework,
--- the same for the driver's allocations. unused_memory: nothing uses them. late_free and idle_memory: they are
--- allocated at the peak, and are not needed any more, or for a while. dead_write: their content is overwritten unread.
+-- the same for the driver's allocations. unused_memory: nothing uses them. late_free and idle_memory: at the
+-- peak they are not needed any more, or for a while. dead_write: their content is overwritten unread.
 --
 -- Memory has no samples, so samples are 0 here. Bytes measure the cost. Objects of one megabyte or more count, each
 -- once. Memory held for fewer than 16 launches does not count.
@@ -41,7 +41,7 @@ WITH held AS (
     max(size_bytes) AS size_bytes, max(launches) AS launches, bool_and(is_certain) AS is_certain
   FROM life_pattern
   WHERE size_bytes >= 1048576
-    AND (pattern IN ('unused', 'dead write') OR pattern IN ('late free', 'idle') AND is_live_at_peak AND launches >= 16)
+    AND (pattern IN ('unused', 'dead write') OR pattern IN ('late free', 'idle') AND is_at_peak AND launches >= 16)
   GROUP BY pattern, device_id, storage_id, allocation_id
 ), rewritten AS (
   -- The launches that write what is overwritten unread.

@@ -1,6 +1,7 @@
 -- One forward op at one line, and the cost of its gradient (DeepContext's forward/backward analysis).
 --
--- Not counted: launches of code that autograd calls, as in `python_line`.
+-- Not counted: launches of code that autograd calls, as in `python_line`, and gradients of ops that launched nothing
+-- under their own name, as those in compiled code: their cost has nothing to compare with.
 --
 -- Threshold: more than 2 is suspicious. The gradient of a matrix product consists of two products, so its ratio is near
 -- 2.
@@ -37,11 +38,12 @@ WITH cost AS (
   FROM launch l
   JOIN op o ON o.op_id = l.op_id
   LEFT JOIN op g ON g.op_id = o.forward_op_id
+  LEFT JOIN (SELECT DISTINCT op_id FROM launch) f ON f.op_id = o.forward_op_id
   LEFT JOIN python_line p ON p.pystates_hash = coalesce(g.pystates_hash, CASE WHEN g.op_id IS NULL THEN o.pystates_hash END)
   LEFT JOIN python_line b ON b.pystates_hash = o.pystates_hash
   JOIN cost c ON c.kernel_id = l.kernel_id
   LEFT JOIN measured_time m ON m.kernel_id = l.kernel_id
-  WHERE (o.forward_op_id IS NOT NULL OR o.phase = 'forward') AND NOT coalesce(b.is_in_backward, false)
+  WHERE (f.op_id IS NOT NULL OR o.forward_op_id IS NULL AND o.phase = 'forward') AND NOT coalesce(b.is_in_backward, false)
   GROUP BY coalesce(g.name, o.name), p.line, o.forward_op_id IS NOT NULL
 ), paired AS (
   SELECT

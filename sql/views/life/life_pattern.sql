@@ -40,8 +40,8 @@ CREATE VIEW life_pattern (
   launches,
   -- Bytes times launches, to rank by.
   byte_launches,
-  -- True if it was allocated at the peak.
-  is_live_at_peak,
+  -- True if its device's memory in use was at its peak in these launches.
+  is_at_peak,
   -- Evidence for the uses: accesses, op (arguments of ops, which may be unused), both. Null without uses.
   evidence,
   -- The storage or allocation whose memory it could have used. Null for other patterns.
@@ -123,13 +123,13 @@ WITH life AS (
 ), shown AS (
   SELECT
     pattern, storage_id, allocation_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
-    is_live_at_peak, evidence, CAST(NULL AS BIGINT UNSIGNED) AS other_object_id, CAST(NULL AS BOOLEAN) AS is_certain
+    peak_ordinal, evidence, CAST(NULL AS BIGINT UNSIGNED) AS other_object_id, CAST(NULL AS BOOLEAN) AS is_certain
   FROM judged
   WHERE NOT is_unknown
   UNION ALL
   SELECT
     'use unknown', storage_id, allocation_id, max(object), max(type), max(device_id), max(size_bytes), max(op), max(born_at),
-    first_value(ordinal ORDER BY launches DESC, ordinal), max(launches), bool_or(is_live_at_peak), max(evidence),
+    first_value(ordinal ORDER BY launches DESC, ordinal), max(launches), max(peak_ordinal), max(evidence),
     CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS BOOLEAN)
   FROM judged
   WHERE is_unknown
@@ -138,18 +138,19 @@ WITH life AS (
   SELECT
     'reusable allocation', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, l.size_bytes, l.op, l.born_at,
     CAST(l.alloc_ordinal AS BIGINT), CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) - CAST(l.alloc_ordinal AS BIGINT),
-    l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED), CAST(NULL AS BOOLEAN)
+    l.peak_ordinal, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED), CAST(NULL AS BOOLEAN)
   FROM reusable r
   JOIN object_life l ON l.object_id = r.object_id
   UNION ALL
   SELECT
     'dead write', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, w.size_bytes, l.op, l.born_at,
-    CAST(w.ordinal AS BIGINT), CAST(w.next_ordinal AS BIGINT) - CAST(w.ordinal AS BIGINT), l.is_live_at_peak, w.evidence,
+    CAST(w.ordinal AS BIGINT), CAST(w.next_ordinal AS BIGINT) - CAST(w.ordinal AS BIGINT), l.peak_ordinal, w.evidence,
     CAST(NULL AS BIGINT UNSIGNED), w.is_certain
   FROM dead_write w
   JOIN object_life l ON l.object_id = w.object_id
 )
 SELECT
   pattern, storage_id, allocation_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
-  CAST(size_bytes AS DOUBLE) * launches, is_live_at_peak, evidence, other_object_id, is_certain
+  CAST(size_bytes AS DOUBLE) * launches,
+  coalesce(CAST(peak_ordinal AS BIGINT) >= ordinal AND CAST(peak_ordinal AS BIGINT) < ordinal + launches, false), evidence, other_object_id, is_certain
 FROM shown

@@ -46,7 +46,9 @@ CREATE VIEW object_life (
   evidence,
   -- Tensors in it.
   tensor_count,
-  -- True if it is allocated when its device's memory in use first reaches its maximum.
+  -- Ordinal at which its device's memory in use first reaches its maximum.
+  peak_ordinal,
+  -- True if it is allocated then.
   is_live_at_peak,
   run_id
 ) AS
@@ -96,7 +98,7 @@ SELECT
   m.born_at, s.origin, s.alloc_ordinal, u.first_use_ordinal, u.last_use_ordinal,
   s.free_ordinal, coalesce(e.ordinal, 0), coalesce(u.use_count, 0), coalesce(u.copy_count, 0), coalesce(u.idle_launches, 0),
   u.idle_ordinal, CASE WHEN u.evidence <> u.other_evidence THEN 'both' ELSE u.evidence END,
-  coalesce(n.tensor_count, 0),
+  coalesce(n.tensor_count, 0), p.ordinal,
   coalesce(s.alloc_ordinal <= p.ordinal AND (s.free_ordinal IS NULL OR s.free_ordinal > p.ordinal), false),
   s.run_id
 FROM memory_object s

@@ -1,8 +1,9 @@
 -- One module that one launch works for, with its share of the launch. The shares of a launch add up to 1.
 --
 -- Kernels outside modules, such as those of optimizers, work for the modules whose parameters, gradients or states their op
--- has, by bytes. An op on results without a name has those of the ops that made them, up to nine ops before. The layer
--- `(outputs)` is that of losses and metrics: forward ops on the results of modules, and their gradients.
+-- has, by bytes. An op on results without a name has those of the ops that made them, up to nine ops before. Forward ops on
+-- the results of modules belong to the layer of the ops before and behind, if that is one, as attention between two
+-- projections. Else they are losses and metrics, and with their gradients the layer `(outputs)`.
 CREATE VIEW launch_layer (
   kernel_id,
   -- The layer: the path of the module up to its first number, such as blocks.0 of blocks.0.mlp.up. The whole path without
@@ -15,7 +16,7 @@ CREATE VIEW launch_layer (
   module_path,
   -- Its share of the launch.
   weight,
-  -- Means: origin (its operation ran in the module, as in `launch_origin`), parameters, outputs. Null without a module.
+  -- Means: origin (its operation ran in the module, as in `launch_origin`), parameters, order, outputs. Null without a module.
   layer_by
 ) AS
 WITH RECURSIVE origin AS (
@@ -111,11 +112,29 @@ WITH RECURSIVE origin AS (
   FROM output l
   JOIN made_by m ON m.maker_id = l.op_id
   WHERE m.phase = 'forward'
+), module_op AS (
+  SELECT
+    op_id, coalesce((regexp_match(module_path, '^((?:[^.]+[.])*?(?:[^.]*_)?[0-9]+)(?:[.]|$)'))[1], module_path) AS layer
+  FROM op
+  WHERE module_path IS NOT NULL AND CAST(phase AS VARCHAR) = 'forward'
+), around AS (
+  SELECT
+    op_id, max(CASE WHEN layer IS NOT NULL THEN op_id END) OVER (ORDER BY op_id) AS before_id,
+    min(CASE WHEN layer IS NOT NULL THEN op_id END) OVER (ORDER BY op_id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+      AS behind_id
+  FROM (SELECT op_id, layer FROM module_op UNION ALL SELECT op_id, CAST(NULL AS VARCHAR) FROM output)
+), inside AS (
+  SELECT a.op_id, b.layer
+  FROM around a
+  JOIN module_op b ON b.op_id = a.before_id
+  JOIN module_op n ON n.op_id = a.behind_id
+  WHERE b.layer = n.layer AND b.op_id <> n.op_id
 ), share AS (
   SELECT op_id, module_path, weight, 'parameters' AS layer_by FROM descended
   UNION ALL
-  SELECT o.op_id, '(outputs)', 1.0, 'outputs'
+  SELECT o.op_id, coalesce(i.layer, '(outputs)'), 1.0, CASE WHEN i.layer IS NULL THEN 'outputs' ELSE 'order' END
   FROM outer_op o
+  LEFT JOIN inside i ON i.op_id = coalesce(o.forward_op_id, o.op_id)
   LEFT JOIN (SELECT DISTINCT op_id FROM lineage) l ON l.op_id = o.op_id
   WHERE l.op_id IS NULL
     AND (o.op_id IN (SELECT op_id FROM output) OR o.forward_op_id IN (SELECT op_id FROM output))
