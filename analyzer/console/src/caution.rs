@@ -4,6 +4,7 @@ use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator};
 use stallmap::session::Session;
+use stallmap::session::every::EVERY;
 
 use crate::output;
 
@@ -58,7 +59,10 @@ fn unnamed_table(plan: &LogicalPlan, is_captured: impl Fn(&str) -> bool) -> Opti
         {
             found.get_or_insert_with(|| scan.table_name.table().to_owned());
         }
-        Ok(TreeNodeRecursion::Continue)
+        // Behind `every.launch` are the tables of all captures.
+        let is_of_all =
+            matches!(node, LogicalPlan::SubqueryAlias(alias) if alias.alias.schema() == Some(EVERY));
+        Ok(if is_of_all { TreeNodeRecursion::Jump } else { TreeNodeRecursion::Continue })
     });
     visited.ok().and(found)
 }

@@ -117,7 +117,7 @@ fn profile(timeline: &CaptureTimeline, stacks: &[LaunchStack], note: &str) -> Pr
     profile
 }
 
-/// A GPU as a thread of its process.
+/// A GPU as a thread of its process, which has its rank's name.
 fn gpu(
     profile: &mut Profile,
     timeline: &CaptureTimeline,
@@ -126,9 +126,12 @@ fn gpu(
 ) -> ThreadHandle {
     let start = Timestamp::from_nanos_since_reference(0);
     let device = timeline.devices.iter().find(|device| device.id == launch.device_id);
-    let name = device.map_or("GPU", |device| device.name.as_str());
+    let gpu = device.map_or("GPU", |device| device.name.as_str());
+    let process = timeline.processes.iter().find(|process| process.run_id == launch.run_id);
+    let rank = process.and_then(|process| process.rank);
+    let name = rank.map_or_else(|| gpu.to_owned(), |rank| format!("rank {rank}, {gpu}"));
     let pid = u32::try_from(launch.process_id).unwrap_or(0);
-    let process = profile.add_process(name, pid, start);
+    let process = profile.add_process(&name, pid, start);
     let thread = profile.add_thread(process, pid, start, true);
     profile.set_thread_name(thread, &format!("GPU {}{note}", launch.device_id));
     thread

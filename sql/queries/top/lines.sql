@@ -1,6 +1,6 @@
 -- Python lines by cost
--- The cost of the kernels launched from each line. In backward, with the line whose gradient they compute. All rows add
--- up to all launches.
+-- The cost of the kernels launched from each line. In backward, with the line whose gradient they compute.
+-- All rows add up to all launches.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
     ORDER BY $sort DESC NULLS LAST, samples DESC, time_ns DESC NULLS LAST, launch_count DESC, line, forward_line

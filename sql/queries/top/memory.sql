@@ -18,12 +18,13 @@ WITH held AS (
   FROM summed
 )
 SELECT
-  CASE WHEN place <= $top THEN max(size_bytes / nullif(CAST(all_bytes AS DOUBLE), 0.0)) END AS share,
+  CASE WHEN min(device_id) = max(device_id) AND min(rank) IS NOT DISTINCT FROM max(rank)
+    THEN sum(size_bytes) / nullif(CAST(max(all_bytes) AS DOUBLE), 0.0) END AS share,
   sum(size_bytes) AS size_bytes,
   CASE WHEN count(requested_bytes) = count(*) THEN sum(requested_bytes) END AS requested_bytes,
   sum(objects) AS objects,
-  CASE WHEN place <= $top THEN max(rank) END AS rank,
-  CASE WHEN place <= $top THEN max(device_id) END AS device_id,
+  CASE WHEN min(rank) = max(rank) THEN max(rank) END AS rank,
+  CASE WHEN min(device_id) = max(device_id) THEN max(device_id) END AS device_id,
   CASE WHEN place <= $top THEN max(category) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS category,
   CASE WHEN place <= $top THEN max(category_source) END AS "by",
   CASE WHEN place <= $top THEN max(object) END AS object,

@@ -64,7 +64,7 @@ WITH summed AS (
   SELECT
     s.*, NOT is_copied OR low_ns >= coalesce(copies_ns, 0.0) AS pays, n.kernel, n.short_kernel,
     coalesce('`' || s.label || '`' || coalesce(' (' || s.type || ')', ''), 'local memory') AS object,
-    coalesce(', launched at ' || s.line, '') AS place,
+    coalesce(', launched at ' || s.line || ',', '') AS place,
     CAST(CAST(s.sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors per request, where '
       || CAST(CAST(s.ideal_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' hold its bytes' AS sectors_words,
     coalesce('before ' || s.line, 'before the kernel') AS before
@@ -75,16 +75,16 @@ SELECT
   finding,
   coalesce(label, 'local memory') || ' in ' || short_kernel,
   short_kernel || place || CASE finding
-    WHEN 'local_memory' THEN ', waits for local memory: spilled registers, or arrays of its threads.'
-    WHEN 'atomic_wait' THEN ', waits for its atomic updates of ' || object || '.'
-    WHEN 'scattered_access' THEN ', accesses ' || object || ' at scattered addresses: ' || sectors_words || '.'
-    WHEN 'uncoalesced_view' THEN ', accesses the non-contiguous view ' || object || ' uncoalesced: '
+    WHEN 'local_memory' THEN ' waits for local memory: spilled registers, or arrays of its threads.'
+    WHEN 'atomic_wait' THEN ' waits for its atomic updates of ' || object || '.'
+    WHEN 'scattered_access' THEN ' accesses ' || object || ' at scattered addresses: ' || sectors_words || '.'
+    WHEN 'uncoalesced_view' THEN ' accesses the non-contiguous view ' || object || ' uncoalesced: '
       || sectors_words || '.'
-    WHEN 'uncoalesced_access' THEN ', accesses ' || object || CASE class WHEN 'tiled' THEN ' in short rows: ' ELSE ' with a stride: ' END
+    WHEN 'uncoalesced_access' THEN ' accesses ' || object || CASE class WHEN 'tiled' THEN ' in short rows: ' ELSE ' with a stride: ' END
       || sectors_words || '.'
-    WHEN 'misaligned_access' THEN ', accesses ' || object || ' at addresses that are not multiples of 32 bytes: '
+    WHEN 'misaligned_access' THEN ' accesses ' || object || ' at addresses that are not multiples of 32 bytes: '
       || sectors_words || '.'
-    ELSE ', waits for ' || object || ', whose addresses depend on indices, with too few loads in flight to hide the latency.'
+    ELSE ' waits for ' || object || ', whose addresses depend on indices, with too few loads in flight to hide the latency.'
   END,
   short_kernel || CASE finding
     WHEN 'local_memory' THEN ': spilled registers, or arrays of its threads'

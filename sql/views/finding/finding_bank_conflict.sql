@@ -75,7 +75,7 @@ WITH conflicting AS (
 )
 SELECT
   'bank_conflict', 'shared memory in ' || n.short_kernel,
-  n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for shared memory because of bank conflicts: '
+  n.short_kernel || coalesce(', launched at ' || s.line || ',', '') || ' waits for shared memory because of bank conflicts: '
     || CAST(CAST(s.wavefronts AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts per request, where '
     || CAST(CAST(s.passes AS DECIMAL(9, 1)) AS VARCHAR) || ' suffice.',
   n.short_kernel || ': ' || CAST(CAST(s.wavefronts AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts per request, '

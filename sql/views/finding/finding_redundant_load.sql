@@ -65,7 +65,7 @@ WITH charged AS (
 )
 SELECT
   'redundant_load', coalesce(s.label, 'global memory') || ' in ' || n.short_kernel,
-  n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for '
+  n.short_kernel || coalesce(', launched at ' || s.line || ',', '') || ' waits for '
     || coalesce('`' || s.label || '`' || coalesce(' (' || s.type || ')', ''), 'global memory') || ', of which the same '
     || s.scope || ' has loaded ' || CAST(CAST(round(100 * s.saving_samples / s.samples) AS BIGINT) AS VARCHAR)
     || ' % before.',

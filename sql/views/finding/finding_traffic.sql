@@ -83,7 +83,7 @@ WITH touched AS (
 )
 SELECT
   'busy_memory', coalesce(label, 'memory') || ' in ' || short_kernel,
-  short_kernel || coalesce(', launched at ' || line, '') || ', keeps ' || memory || ' busy for ' || busy_percent
+  short_kernel || coalesce(', launched at ' || line || ',', '') || ' keeps ' || memory || ' busy for ' || busy_percent
     || ' % of its time: ' || percent || ' % of its traffic are ' || accesses
     || coalesce('`' || label || '`', 'memory') || coalesce(' (' || type || ')', '') || '.',
   short_kernel || ': ' || memory || ' busy for ' || busy_percent || ' % of its time, ' || percent || ' % by ' || accesses

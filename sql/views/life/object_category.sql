@@ -5,6 +5,7 @@
 -- | parameters, gradients, optimizer state, buffers | the role of one of its tensors, or its lifetime |
 -- | activations | allocated in forward, and needed until backward, or never freed |
 -- | temporaries | freed in the part of the step that allocated it |
+-- | held to the end | allocated by an op, and freed behind the program's last launch |
 -- | workspaces | in a recording, never freed, and no tensor of the program is in it: memory of a library |
 -- | arguments, results | of a program that XLA compiled |
 -- | other | nothing of these is known |
@@ -46,6 +47,7 @@ WITH called AS (
 ), placed AS (
   SELECT
     m.object_id, m.run_id, m.device_id, m.alloc_ordinal, m.free_ordinal, r.place,
+    coalesce(m.free_ordinal > e.ordinal, false) AS is_held_to_end,
     n.run_id IS NOT NULL AND r.storage_id IS NULL AND m.free_ordinal IS NULL AND m.origin = 'allocator' AS is_workspace,
     CASE WHEN o.phase IN ('backward', 'optimizer') THEN CAST(o.phase AS VARCHAR)
       WHEN c.is_optimizer THEN 'optimizer'
@@ -59,6 +61,7 @@ WITH called AS (
   LEFT JOIN called c ON c.pystates_hash = o.pystates_hash
   LEFT JOIN role r ON r.storage_id = m.storage_id
   LEFT JOIN recorded n ON n.run_id = m.run_id
+  LEFT JOIN (SELECT run_id, max(ordinal) AS ordinal FROM launch GROUP BY run_id) e ON e.run_id = m.run_id
 ), later AS (
   SELECT
     *,
@@ -77,6 +80,7 @@ WITH called AS (
       WHEN part = 'backward' AND (free_ordinal IS NULL OR free_ordinal > step_ordinal) THEN 'gradients'
       WHEN part = 'optimizer' AND free_ordinal IS NULL THEN 'optimizer state'
       WHEN part = 'setup' AND free_ordinal IS NULL THEN 'parameters'
+      WHEN is_held_to_end AND part IS NOT NULL THEN 'held to the end'
       WHEN part IS NOT NULL THEN 'temporaries'
     END AS lived
   FROM later

@@ -9,9 +9,10 @@ use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::output;
 
-/// Changes the labels in the manifest, and prints all of them.
+/// Changes the labels in the manifest, and prints all of them. Behind a link, those of its target.
 pub(super) fn run(args: &LabelArgs) -> Outcome {
-    let reader = CaptureReader::open(&args.capture).map_err(|error| capture_failure(&error))?;
+    let path = args.capture.canonicalize().unwrap_or_else(|_| args.capture.clone());
+    let reader = CaptureReader::open(&path).map_err(|error| capture_failure(&error))?;
     let before = &reader.manifest().labels;
     let mut after = before.clone();
     after.extend(args.labels.iter().cloned());

@@ -31,7 +31,8 @@ pub(crate) fn picture(series: &TrendSeries, width: usize, text: impl Fn(f64) -> 
     let (low, high) = ends(&columns);
     // A line of equal values is in the middle, and small steps are not drawn as large ones.
     let margin = ((high - low) * 0.1).max(high.abs() * 0.01).max(f64::MIN_POSITIVE);
-    let (low, high) = (low - margin, high + margin);
+    let lowest = if low >= 0.0 { (low - margin).max(0.0) } else { low - margin };
+    let (low, high) = (lowest, high + margin);
     let line_of = |value: f64| {
         let part = ((value - low) / (high - low)).clamp(0.0, 1.0);
         HEIGHT - 1 - level(part, HEIGHT)

@@ -236,7 +236,7 @@ fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {
     }
     let equal: Vec<String> = equal.into_iter().map(|(header, cell)| format!("{header} {cell}")).collect();
     let columns = canvas.width.unwrap_or(usize::MAX);
-    let text = wrap(&format!("in all rows: {}", equal.join(", ")), columns);
+    let text = wrap(&format!("in these rows: {}", equal.join(", ")), columns);
     output::print(&(canvas.paint.text(TextRole::Dim, &text) + "\n"))
 }
 
