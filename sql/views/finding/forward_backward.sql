@@ -1,7 +1,7 @@
 -- One forward op at one line, and the cost of its gradient (DeepContext's forward/backward analysis).
 --
--- Not counted: launches of code that autograd calls, as in `python_line`, and gradients of ops that launched nothing
--- under their own name, as those in compiled code: their cost has nothing to compare with.
+-- Not counted: launches of code that autograd calls, as in `python_line`, and, where the op launched kernels at the line
+-- at other times, gradients of those times at which it launched none under its name, as in compiled code.
 --
 -- Threshold: more than 2 is suspicious. The gradient of a matrix product consists of two products, so its ratio is near
 -- 2.
@@ -32,7 +32,7 @@ WITH cost AS (
   SELECT kernel_id, sum(samples) AS samples, sum(time_ns) AS time_ns FROM sample_cost GROUP BY kernel_id
 ), forward AS (
   SELECT
-    coalesce(g.name, o.name) AS op, p.line, o.forward_op_id IS NOT NULL AS is_backward,
+    coalesce(g.name, o.name) AS op, p.line, o.forward_op_id IS NOT NULL AS is_backward, f.op_id IS NOT NULL AS has_forward,
     count(*) AS launches, sum(c.samples) AS samples, sum(c.time_ns) AS time_ns,
     CASE WHEN count(m.time_ns) = count(*) THEN sum(m.time_ns) END AS measured_ns
   FROM launch l
@@ -43,8 +43,11 @@ WITH cost AS (
   LEFT JOIN python_line b ON b.pystates_hash = o.pystates_hash
   JOIN cost c ON c.kernel_id = l.kernel_id
   LEFT JOIN measured_time m ON m.kernel_id = l.kernel_id
-  WHERE (f.op_id IS NOT NULL OR o.forward_op_id IS NULL AND o.phase = 'forward') AND NOT coalesce(b.is_in_backward, false)
-  GROUP BY coalesce(g.name, o.name), p.line, o.forward_op_id IS NOT NULL
+  WHERE (o.forward_op_id IS NOT NULL OR o.phase = 'forward') AND NOT coalesce(b.is_in_backward, false)
+  GROUP BY coalesce(g.name, o.name), p.line, o.forward_op_id IS NOT NULL, f.op_id IS NOT NULL
+), compared AS (
+  SELECT * FROM (SELECT *, bool_or(NOT is_backward) OVER (PARTITION BY op, line) AS is_launched FROM forward)
+  WHERE NOT is_backward OR has_forward OR NOT is_launched
 ), paired AS (
   SELECT
     op, line,
@@ -55,7 +58,7 @@ WITH cost AS (
     sum(CASE WHEN is_backward THEN NULL ELSE time_ns END) AS forward_ns,
     sum(CASE WHEN is_backward THEN time_ns END) AS backward_ns,
     sum(CASE WHEN is_backward THEN measured_ns END) / nullif(sum(CASE WHEN is_backward THEN NULL ELSE measured_ns END), 0.0) AS time_ratio
-  FROM forward
+  FROM compared
   GROUP BY op, line
 )
 SELECT

@@ -199,7 +199,7 @@ impl SamplingInstrument {
         })))
     }
 
-    /// Starts sampling for a launch, with its name for the user, the time after which it is said to hang, and the cycles
+    /// Starts sampling for a launch, with its name for the user, the time after which the user reads of it, and the cycles
     /// that it may take. `None` where the pass samples nothing. An error is the reason that it is not sampled.
     pub(super) fn begin_sampling(
         &self,

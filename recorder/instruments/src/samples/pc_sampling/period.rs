@@ -3,7 +3,7 @@
 //! A multiprocessor takes one sample per period while it has a block. All samples of a launch times the period are its
 //! cycles, summed over multiprocessors: measurements at different periods compare.
 //!
-//! A change of the period makes the next launch 135 ms longer, because CUPTI sets up the hardware anew: as long as four
+//! A change of the period makes the next launch 135 ms longer, because CUPTI sets up the hardware again: as long as four
 //! million samples take to be read. So all launches have one period. It is made coarser where the run has taken enough
 //! samples or a launch would fill the hardware buffer, and never finer.
 
@@ -66,7 +66,7 @@ pub(super) fn capacity(buffer_bytes: u64) -> u64 {
     buffer_bytes / SAMPLE_BYTES
 }
 
-/// The finest period at which cycles give at most so many samples.
+/// The finest period at which cycles give no more than so many samples.
 fn finest(cycles: u64, samples: u64) -> u32 {
     (FINEST..COARSEST).find(|exponent| cycles >> exponent <= samples).unwrap_or(COARSEST)
 }
