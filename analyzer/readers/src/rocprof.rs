@@ -1,17 +1,18 @@
 //! Profiles of rocprofv3 in JSON: kernels and copies of AMD's GPUs, with the launch calls where they were traced.
 
+mod record;
+mod work;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::rc::Rc;
 
 use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
-use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
+use stallmap_schema::word::LossKind;
 
-use crate::join::join_ops;
-use crate::model::{
-    TraceActivity, TraceCall, TraceCounter, TraceDevice, TraceKernel, TraceModel, TraceProcess,
-};
+use self::record::{RocprofRecord, member};
+use crate::model::{TraceCall, TraceDevice, TraceModel};
 
 /// Most kernels and copies of a profile.
 const MAX_RECORDS: usize = 50_000_000;
@@ -22,23 +23,6 @@ const GPU: i64 = 2;
 struct KernelSymbol {
     name: Rc<str>,
     registers: Option<u32>,
-}
-
-/// A record of any kind: a dispatch, a copy or a call.
-#[derive(Default)]
-struct RocprofRecord {
-    operation: Option<i64>,
-    thread: Option<i64>,
-    correlation: Option<i64>,
-    begin_ns: Option<i64>,
-    end_ns: Option<i64>,
-    bytes: Option<i64>,
-    stream: Option<i64>,
-    agents: [Option<i64>; 2],
-    kernel: Option<i64>,
-    workgroup: Option<[u32; 3]>,
-    /// Work-items, not blocks.
-    items: Option<[u32; 3]>,
 }
 
 /// A profile while it is read. The parts that name kernels and GPUs may stand behind their uses.
@@ -243,188 +227,8 @@ impl RocprofReader {
         self.trace.losses.add_many(loss, reason, count, Some(kind));
         Ok(())
     }
-
-    fn finish(mut self) -> TraceModel {
-        for (process, record) in std::mem::take(&mut self.dispatches) {
-            self.kernel(process, &record);
-        }
-        self.collect();
-        for (process, record) in std::mem::take(&mut self.copies) {
-            self.copy(process, &record);
-        }
-        let mut trace = self.trace;
-        trace.tool = "rocprofv3";
-        trace.processes = self
-            .numbers
-            .into_iter()
-            .map(|number| TraceProcess::with_number(number, Instrument::Timeline))
-            .collect();
-        join_ops(&mut trace);
-        let without = trace.kernels.iter().filter(|kernel| kernel.call.is_none()).count() as u64;
-        let losses = &mut trace.losses;
-        losses.add_many(LossKind::Source, "kernels without a launch call in the profile", without, None);
-        losses.lacks("the time of day: times are those of the system's own clock");
-        losses.lacks("clocks, memory and L2 size of GPUs, written as 0");
-        for part in ["ops, tensors and Python stacks", "memory accesses", "machine code", "stall samples"] {
-            losses.lacks(part);
-        }
-        trace
-    }
-
-    fn kernel(&mut self, process: usize, record: &RocprofRecord) {
-        let symbol = record.kernel.and_then(|number| self.symbols.get(&number));
-        if symbol.is_none() {
-            self.trace.losses.add(LossKind::Source, "kernels without a symbol", None);
-        }
-        let time_ns = record.time_ns();
-        if time_ns.is_none() {
-            self.trace.losses.add(LossKind::Source, "kernels without begin or end", None);
-        }
-        self.trace.kernels.push(TraceKernel {
-            process,
-            name: symbol.map_or_else(|| "(unknown kernel)".into(), |symbol| symbol.name.clone()),
-            device: self.ordinal(record.agents[0]).unwrap_or(-1),
-            stream: record.stream.and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
-            time_ns,
-            grid: record.blocks(),
-            block: record.workgroup,
-            registers: symbol.and_then(|symbol| symbol.registers),
-            correlation: record.correlation.and_then(|number| u64::try_from(number).ok()),
-            call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),
-            ..TraceKernel::default()
-        });
-    }
-
-    /// Gives kernels their counters. A profile of counters only has its kernels nowhere else.
-    fn collect(&mut self) {
-        let known = self.trace.kernels.iter().enumerate();
-        let known: HashMap<(usize, u64), usize> = known
-            .filter_map(|(place, kernel)| Some(((kernel.process, kernel.correlation?), place)))
-            .collect();
-        for KernelCounters { process, record, values } in std::mem::take(&mut self.collections) {
-            let correlation = record.correlation.and_then(|number| u64::try_from(number).ok());
-            let place = correlation.and_then(|number| known.get(&(process, number))).copied();
-            let kernel = place.unwrap_or(self.trace.kernels.len());
-            if place.is_none() {
-                self.kernel(process, &record);
-            }
-            for (handle, value) in values {
-                let metric = self.counters.get(&handle).cloned();
-                let metric = metric.unwrap_or_else(|| format!("counter {handle}").into());
-                let value = Some(value).filter(|value| value.is_finite());
-                self.trace.counters.push(TraceCounter { kernel, metric, value, unit: String::new() });
-            }
-        }
-    }
-
-    fn copy(&mut self, process: usize, record: &RocprofRecord) {
-        let Some((begin_ns, end_ns)) = record.time_ns() else {
-            self.trace.losses.add(LossKind::Source, "copies without begin or end", None);
-            return;
-        };
-        let [destination, source] = record.agents;
-        self.trace.works.push(TraceActivity {
-            process,
-            kind: ActivityKind::Copy,
-            device: self.ordinal(destination).or_else(|| self.ordinal(source)),
-            stream: record.stream.and_then(|stream| u64::try_from(stream).ok()),
-            begin_ns,
-            end_ns: Some(end_ns),
-            bytes: record.bytes.and_then(|bytes| u64::try_from(bytes).ok()),
-            copy: Some(direction(record.operation)),
-            peer: None,
-            wait: None,
-            correlation: record.correlation.and_then(|number| u64::try_from(number).ok()),
-            call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),
-            call_name: None,
-            memory: None,
-            op: None,
-        });
-    }
-
-    fn ordinal(&self, handle: Option<i64>) -> Option<i32> {
-        self.ordinals.get(&handle?).copied()
-    }
-}
-
-impl RocprofRecord {
-    fn read(json: &mut JsonStream<impl Read>) -> ReadResult<Self> {
-        let mut record = Self::default();
-        json.object(|json, key| record.field(json, key))?;
-        Ok(record)
-    }
-
-    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
-        match key {
-            "operation" => self.operation = json.integer()?,
-            "thread_id" => self.thread = json.integer()?,
-            "correlation_id" => self.correlation = member(json, "internal")?,
-            "start_timestamp" => self.begin_ns = json.integer()?,
-            "end_timestamp" => self.end_ns = json.integer()?,
-            "bytes" => self.bytes = json.integer()?,
-            "stream_id" => self.stream = member(json, "handle")?,
-            "agent_id" | "dst_agent_id" => self.agents[0] = member(json, "handle")?,
-            "src_agent_id" => self.agents[1] = member(json, "handle")?,
-            "kernel_id" => self.kernel = json.integer()?,
-            "workgroup_size" => self.workgroup = extent(json)?,
-            "grid_size" => self.items = extent(json)?,
-            "dispatch_info" => json.object(|json, key| self.field(json, key))?,
-            _ => json.skip()?,
-        }
-        Ok(())
-    }
-
-    fn time_ns(&self) -> Option<(i64, i64)> {
-        self.begin_ns.zip(self.end_ns).filter(|(begin, end)| begin <= end)
-    }
-
-    /// Blocks: the tool counts the work-items of all of them.
-    fn blocks(&self) -> Option<[u32; 3]> {
-        let ([x, y, z], [width, height, depth]) = self.items.zip(self.workgroup)?;
-        Some([x.div_ceil(width), y.div_ceil(height), z.div_ceil(depth)])
-    }
-
-    fn call(&self) -> Option<(i64, TraceCall)> {
-        let (begin_ns, end_ns) = self.time_ns()?;
-        Some((self.correlation?, TraceCall { thread: self.thread?.unsigned_abs(), begin_ns, end_ns }))
-    }
-}
-
-/// The tool's numbers of copies.
-fn direction(operation: Option<i64>) -> CopyKind {
-    match operation {
-        Some(2) => CopyKind::HostToDevice,
-        Some(3) => CopyKind::DeviceToHost,
-        Some(4) => CopyKind::DeviceToDevice,
-        _ => CopyKind::Other,
-    }
 }
 
 fn small(value: Option<i64>) -> i32 {
     value.and_then(|value| i32::try_from(value).ok()).unwrap_or(0)
-}
-
-/// An integer in an object.
-fn member(json: &mut JsonStream<impl Read>, name: &str) -> ReadResult<Option<i64>> {
-    let mut found = None;
-    json.object(|json, key| {
-        if key != name {
-            return json.skip();
-        }
-        found = json.integer()?;
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-/// The sizes x, y and z of an object. None if one is not positive.
-fn extent(json: &mut JsonStream<impl Read>) -> ReadResult<Option<[u32; 3]>> {
-    let mut sizes = BTreeMap::new();
-    json.object(|json, key| {
-        let size = json.integer()?.and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);
-        sizes.extend(size.map(|size| (key.to_owned(), size)));
-        Ok(())
-    })?;
-    let size = |name: &str| sizes.get(name).copied();
-    Ok(size("x").zip(size("y")).zip(size("z")).map(|((x, y), z)| [x, y, z]))
 }
