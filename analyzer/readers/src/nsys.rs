@@ -21,6 +21,7 @@ use self::folder::TableFolder;
 use crate::join::{join_ops, join_steps, shift};
 use crate::kineto::category::host_wait;
 use crate::model::{TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp, TraceProcess};
+use crate::trace::copy::peer;
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
 const RANGES: [i64; 2] = [59, 60];
@@ -526,11 +527,6 @@ fn direction(kind: Option<i64>) -> CopyKind {
     }
 }
 
-/// The other device of a copy between two, which both sides may name.
-fn peer(device: Option<i32>, sides: [Option<i32>; 2]) -> Option<i32> {
-    sides.into_iter().flatten().find(|side| *side >= 0 && device.is_some_and(|device| *side != device))
-}
-
 /// Names of CUPTI's kinds of memory.
 const MEMORY: [&str; 7] =
     ["Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"];
@@ -555,18 +551,5 @@ fn wait(kind: Option<i64>) -> SynchronizationKind {
         Some(3) => SynchronizationKind::Stream,
         Some(4) => SynchronizationKind::Context,
         _ => SynchronizationKind::Other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_between_two_devices_has_the_other_one() {
-        assert_eq!(peer(Some(0), [Some(1), Some(0)]), Some(1));
-        assert_eq!(peer(Some(1), [Some(1), Some(0)]), Some(0));
-        assert_eq!((peer(Some(0), [Some(0), Some(0)]), peer(None, [Some(1), None])), (None, None));
-        assert_eq!(peer(Some(0), [None, Some(-1)]), None);
     }
 }

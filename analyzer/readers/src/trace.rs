@@ -5,6 +5,7 @@
 pub mod align;
 mod append;
 pub mod collective;
+pub(crate) mod copy;
 pub mod forward;
 pub mod join;
 pub mod loss;
