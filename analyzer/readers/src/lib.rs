@@ -53,7 +53,7 @@ const KEYS: [&str; 15] = [
 
 /// Reads a file. Its content decides the tool.
 pub fn read(input: &ImportInput) -> ReadResult<TraceModel> {
-    match input.form {
+    let mut trace = match input.form {
         FileForm::Json => read_json(input),
         FileForm::Sqlite | FileForm::Folder => nsys::read(input),
         FileForm::ArrowTables => kineto::tables::read_archive(input),
@@ -64,7 +64,9 @@ pub fn read(input: &ImportInput) -> ReadResult<TraceModel> {
         FileForm::Space => xplane::read(input),
         FileForm::Report => report::read(input),
         FileForm::Text => ncu::read(input),
-    }
+    }?;
+    trace.keep_first_counters();
+    Ok(trace)
 }
 
 /// Reads JSON: its keys decide the tool. What is not JSON in it is a loss.

@@ -6,6 +6,7 @@ pub mod align;
 mod append;
 pub mod collective;
 pub(crate) mod copy;
+mod counters;
 pub mod forward;
 pub mod join;
 pub mod loss;
