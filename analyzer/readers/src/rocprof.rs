@@ -11,11 +11,13 @@ use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
 use stallmap_schema::word::LossKind;
 
-use self::record::{RocprofRecord, member};
-use crate::model::{TraceCall, TraceDevice, TraceModel};
+use self::record::{RocprofCall, RocprofRecord, member};
+use crate::model::{TraceDevice, TraceModel};
 
-/// Most kernels and copies of a profile.
-const MAX_RECORDS: usize = 50_000_000;
+/// Most records of a profile.
+const MAX_RECORDS: usize = 1 << 24;
+/// The loss of records that are no dispatch.
+const EMPTY: &str = "dispatches without a kernel and a time";
 /// The tool's number of agents that are GPUs.
 const GPU: i64 = 2;
 
@@ -25,26 +27,42 @@ struct KernelSymbol {
     registers: Option<u32>,
 }
 
-/// A profile while it is read. The parts that name kernels and GPUs may stand behind their uses.
+/// A kind of records, with the names of its operations.
+#[derive(Default)]
+struct RecordKind {
+    name: String,
+    operations: Vec<Rc<str>>,
+}
+
+/// A profile while it is read.
 #[derive(Default)]
 struct RocprofReader {
     trace: TraceModel,
-    numbers: Vec<u32>,
+    processes: Vec<RocprofProcess>,
+    /// The process that is read.
+    current: RocprofProcess,
+    records: usize,
+}
+
+/// A process. Its numbers are its own, and the parts that name kernels and GPUs may stand behind their uses.
+#[derive(Default)]
+struct RocprofProcess {
+    number: u32,
     symbols: HashMap<i64, KernelSymbol>,
     /// GPUs by handle.
     ordinals: HashMap<i64, i32>,
-    dispatches: Vec<(usize, RocprofRecord)>,
-    copies: Vec<(usize, RocprofRecord)>,
-    /// Calls by process and correlation.
-    calls: HashMap<(usize, i64), TraceCall>,
     /// Names of counters by handle.
     counters: HashMap<i64, Rc<str>>,
+    kinds: Vec<RecordKind>,
+    dispatches: Vec<RocprofRecord>,
+    copies: Vec<RocprofRecord>,
+    calls: Vec<RocprofCall>,
     collections: Vec<KernelCounters>,
 }
 
 /// A kernel with the values of its counters, by handle.
+#[derive(Default)]
 struct KernelCounters {
-    process: usize,
     record: RocprofRecord,
     values: BTreeMap<i64, f64>,
 }
@@ -58,7 +76,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
             _ => reading.unknown(json, key),
         })
     })?;
-    if reading.dispatches.is_empty() && reading.copies.is_empty() && reading.collections.is_empty() {
+    if reading.processes.iter().all(RocprofProcess::is_empty) {
         return Err(ReadError::message(format!("`{}` has no kernels and no copies", json.path().display()))
             .hint("trace them with `rocprofv3 --kernel-trace --output-format json`".to_owned()));
     }
@@ -71,33 +89,56 @@ impl RocprofReader {
         json.skip()
     }
 
-    /// One process. Its environment and command are not read.
+    /// One process, up to damage. Its environment and command are not read.
     fn process(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
-        let place = self.numbers.len();
-        self.numbers.push(0);
-        json.object(|json, key| match key {
-            "metadata" => json.object(|json, key| {
-                if key != "pid" {
-                    return json.skip();
-                }
-                let number = json.integer()?.and_then(|number| u32::try_from(number).ok());
-                self.numbers.last_mut().into_iter().for_each(|slot| *slot = number.unwrap_or(0));
+        let result = json.object(|json, key| self.member(json, key));
+        self.processes.push(std::mem::take(&mut self.current));
+        result
+    }
+
+    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
+        match key {
+            "metadata" => {
+                let number = member(json, "pid")?.and_then(|number| u32::try_from(number).ok());
+                self.current.number = number.unwrap_or(0);
                 Ok(())
-            }),
+            }
             "agents" => json.array(|json| self.agent(json)),
             "kernel_symbols" => json.array(|json| self.symbol(json)),
-            "buffer_records" => json.object(|json, kind| self.records(json, kind, place)),
+            "buffer_records" => json.object(|json, kind| self.records(json, kind)),
             "callback_records" => json.object(|json, kind| match kind {
-                "counter_collection" => json.records(|json| self.collection(json, place)),
+                "counter_collection" => json.records(|json| self.collection(json)),
                 _ => self.lost(json, kind),
             }),
             "counters" => json.array(|json| self.counter(json)),
-            "strings" | "code_objects" | "host_functions" | "summary" => json.skip(),
+            "strings" => json.object(|json, key| match key {
+                "buffer_records" => json.array(|json| self.kind(json)),
+                _ => json.skip(),
+            }),
+            "code_objects" | "host_functions" | "summary" => json.skip(),
             _ => self.unknown(json, key),
-        })
+        }
+    }
+
+    /// A kind of records: its place in the list is its number.
+    fn kind(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
+        let mut kind = RecordKind::default();
+        json.object(|json, key| match key {
+            "kind" => json.scalar().map(|name| kind.name = name.unwrap_or_default()),
+            "operations" => json.array(|json| {
+                self.count()?;
+                kind.operations.push(json.scalar()?.unwrap_or_default().into());
+                Ok(())
+            }),
+            _ => json.skip(),
+        })?;
+        self.current.kinds.push(kind);
+        Ok(())
     }
 
     fn agent(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
         let (mut handle, mut kind) = (None, None);
         let mut device = TraceDevice::default();
         let mut architecture = String::new();
@@ -114,8 +155,8 @@ impl RocprofReader {
         })?;
         if let (Some(handle), Some(GPU)) = (handle, kind) {
             // GPUs are numbered in the order of the list, as HIP does without a mask of devices.
-            let next = i32::try_from(self.ordinals.len()).unwrap_or(i32::MAX);
-            device.ordinal = *self.ordinals.entry(handle).or_insert(next);
+            let next = i32::try_from(self.current.ordinals.len()).unwrap_or(i32::MAX);
+            device.ordinal = *self.current.ordinals.entry(handle).or_insert(next);
             if device.name.is_empty() {
                 device.name = architecture;
             }
@@ -125,6 +166,7 @@ impl RocprofReader {
     }
 
     fn symbol(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
         let (mut number, mut registers) = (None, None);
         let (mut formatted, mut mangled) = (String::new(), String::new());
         json.object(|json, key| {
@@ -138,12 +180,15 @@ impl RocprofReader {
             Ok(())
         })?;
         let name = if formatted.is_empty() { mangled } else { formatted };
-        self.symbols.extend(number.map(|number| (number, KernelSymbol { name: name.into(), registers })));
+        self.current
+            .symbols
+            .extend(number.map(|number| (number, KernelSymbol { name: name.into(), registers })));
         Ok(())
     }
 
     /// The name of a counter.
     fn counter(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
         let (mut handle, mut name) = (None, None);
         json.object(|json, key| {
             match key {
@@ -153,15 +198,14 @@ impl RocprofReader {
             }
             Ok(())
         })?;
-        self.counters.extend(handle.zip(name).map(|(handle, name)| (handle, name.into())));
+        self.current.counters.extend(handle.zip(name).map(|(handle, name)| (handle, name.into())));
         Ok(())
     }
 
     /// A kernel that ran alone, with its counters.
-    fn collection(&mut self, json: &mut JsonStream<impl Read>, process: usize) -> ReadResult<()> {
-        self.check_bound()?;
-        let mut collection =
-            KernelCounters { process, record: RocprofRecord::default(), values: BTreeMap::new() };
+    fn collection(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
+        let mut collection = KernelCounters::default();
         json.object(|json, key| match key {
             "dispatch_data" => json.object(|json, key| collection.record.field(json, key)),
             "records" => json.array(|json| {
@@ -182,13 +226,18 @@ impl RocprofReader {
             }),
             _ => json.skip(),
         })?;
-        self.collections.push(collection);
+        if collection.record.is_empty() {
+            self.trace.losses.add(LossKind::Source, EMPTY, None);
+        } else {
+            self.current.collections.push(collection);
+        }
         Ok(())
     }
 
-    fn check_bound(&self) -> ReadResult<()> {
-        let records = self.dispatches.len() + self.copies.len() + self.calls.len() + self.collections.len();
-        if records < MAX_RECORDS {
+    /// Counts a record, up to the bound.
+    fn count(&mut self) -> ReadResult<()> {
+        self.records += 1;
+        if self.records <= MAX_RECORDS {
             return Ok(());
         }
         let message = format!("the profile has more than {MAX_RECORDS} records");
@@ -196,20 +245,32 @@ impl RocprofReader {
     }
 
     /// Records of one kind.
-    fn records(&mut self, json: &mut JsonStream<impl Read>, kind: &str, process: usize) -> ReadResult<()> {
+    fn records(&mut self, json: &mut JsonStream<impl Read>, kind: &str) -> ReadResult<()> {
         if !matches!(kind, "kernel_dispatch" | "memory_copy" | "hip_api" | "hip_runtime_api") {
             return self.lost(json, kind);
         }
         json.records(|json| {
             let record = RocprofRecord::read(json)?;
-            self.check_bound()?;
-            match kind {
-                "kernel_dispatch" => self.dispatches.push((process, record)),
-                "memory_copy" => self.copies.push((process, record)),
-                _ => self.calls.extend(record.call().map(|(number, call)| ((process, number), call))),
-            }
+            self.count()?;
+            self.keep(kind, record);
             Ok(())
         })
+    }
+
+    fn keep(&mut self, kind: &str, record: RocprofRecord) {
+        let losses = &mut self.trace.losses;
+        match kind {
+            "kernel_dispatch" if record.is_empty() => losses.add(LossKind::Source, EMPTY, None),
+            "kernel_dispatch" => self.current.dispatches.push(record),
+            "memory_copy" if record.time_ns().is_none() => {
+                losses.add(LossKind::Source, "copies without begin or end", None);
+            }
+            "memory_copy" => self.current.copies.push(record),
+            _ => match record.call() {
+                Some(call) => self.current.calls.push(call),
+                None => losses.add(LossKind::Source, "calls without begin, end or thread", None),
+            },
+        }
     }
 
     /// Counts records that are not read.
@@ -226,6 +287,12 @@ impl RocprofReader {
         };
         self.trace.losses.add_many(loss, reason, count, Some(kind));
         Ok(())
+    }
+}
+
+impl RocprofProcess {
+    fn is_empty(&self) -> bool {
+        self.dispatches.is_empty() && self.copies.is_empty() && self.collections.is_empty()
     }
 }
 

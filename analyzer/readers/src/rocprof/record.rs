@@ -10,6 +10,8 @@ use crate::model::TraceCall;
 /// A record of any kind: a dispatch, a copy or a call.
 #[derive(Default)]
 pub(super) struct RocprofRecord {
+    /// The number of its kind, and that of its operation in the kind.
+    pub(super) kind: Option<i64>,
     pub(super) operation: Option<i64>,
     pub(super) thread: Option<i64>,
     pub(super) correlation: Option<i64>,
@@ -17,11 +19,22 @@ pub(super) struct RocprofRecord {
     pub(super) end_ns: Option<i64>,
     pub(super) bytes: Option<i64>,
     pub(super) stream: Option<i64>,
+    pub(super) queue: Option<i64>,
     pub(super) agents: [Option<i64>; 2],
     pub(super) kernel: Option<i64>,
+    /// The number of a dispatch: those of one graph share the correlation of its launch.
+    pub(super) dispatch: Option<i64>,
     pub(super) workgroup: Option<[u32; 3]>,
     /// Work-items, not blocks.
     pub(super) items: Option<[u32; 3]>,
+}
+
+/// A call, with the numbers that name its function.
+pub(super) struct RocprofCall {
+    pub(super) call: TraceCall,
+    pub(super) correlation: Option<i64>,
+    pub(super) kind: Option<i64>,
+    pub(super) operation: Option<i64>,
 }
 
 impl RocprofRecord {
@@ -33,6 +46,7 @@ impl RocprofRecord {
 
     pub(super) fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
         match key {
+            "kind" => self.kind = json.integer()?,
             "operation" => self.operation = json.integer()?,
             "thread_id" => self.thread = json.integer()?,
             "correlation_id" => self.correlation = member(json, "internal")?,
@@ -40,15 +54,22 @@ impl RocprofRecord {
             "end_timestamp" => self.end_ns = json.integer()?,
             "bytes" => self.bytes = json.integer()?,
             "stream_id" => self.stream = member(json, "handle")?,
+            "queue_id" => self.queue = member(json, "handle")?,
             "agent_id" | "dst_agent_id" => self.agents[0] = member(json, "handle")?,
             "src_agent_id" => self.agents[1] = member(json, "handle")?,
             "kernel_id" => self.kernel = json.integer()?,
+            "dispatch_id" => self.dispatch = json.integer()?,
             "workgroup_size" => self.workgroup = extent(json)?,
             "grid_size" => self.items = extent(json)?,
             "dispatch_info" => json.object(|json, key| self.field(json, key))?,
             _ => json.skip()?,
         }
         Ok(())
+    }
+
+    /// True without a kernel, a time and a number.
+    pub(super) fn is_empty(&self) -> bool {
+        [self.kernel, self.dispatch, self.begin_ns, self.end_ns].iter().all(Option::is_none)
     }
 
     pub(super) fn time_ns(&self) -> Option<(i64, i64)> {
@@ -61,9 +82,15 @@ impl RocprofRecord {
         Some([x.div_ceil(width), y.div_ceil(height), z.div_ceil(depth)])
     }
 
-    pub(super) fn call(&self) -> Option<(i64, TraceCall)> {
+    /// The number of a dispatch, else that of its launch: true for the former.
+    pub(super) fn identity(&self) -> Option<(bool, i64)> {
+        self.dispatch.map(|number| (true, number)).or(self.correlation.map(|number| (false, number)))
+    }
+
+    pub(super) fn call(&self) -> Option<RocprofCall> {
         let (begin_ns, end_ns) = self.time_ns()?;
-        Some((self.correlation?, TraceCall { thread: self.thread?.unsigned_abs(), begin_ns, end_ns }))
+        let call = TraceCall { thread: self.thread?.unsigned_abs(), begin_ns, end_ns };
+        Some(RocprofCall { call, correlation: self.correlation, kind: self.kind, operation: self.operation })
     }
 }
 
