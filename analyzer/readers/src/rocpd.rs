@@ -3,15 +3,18 @@
 //! A table's name ends with the process's identity. Kernels and copies have an event, whose stack is that of the call of
 //! HIP that launched them. Regions are calls of libraries, or markers of the program.
 
+#[cfg(test)]
+mod tests;
 mod work;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
 use crate::error::{ReadError, ReadResult};
 use stallmap_schema::word::{Instrument, LossKind};
 
+use crate::formats::json::JsonStream;
 use crate::join::{join_ops, join_steps};
 use crate::model::{TraceCall, TraceDevice, TraceModel, TraceProcess};
 use crate::nsys::cell::SqlRow;
@@ -39,6 +42,7 @@ struct RocpdTrack {
     thread: Option<i64>,
     agent: Option<i64>,
     stream: Option<u64>,
+    queue: Option<u64>,
 }
 
 /// A database while it is read.
@@ -62,8 +66,11 @@ struct RocpdProcess {
     symbols: HashMap<i64, RocpdSymbol>,
     /// GPUs by the tool's number.
     ordinals: HashMap<i64, i32>,
-    /// Calls by their stack.
-    calls: HashMap<u64, TraceCall>,
+    /// Calls by their stack, with their names, and the stacks of those that launch work.
+    calls: HashMap<u64, (TraceCall, Rc<str>)>,
+    launching: HashSet<u64>,
+    /// False if all work is on stream 0: then queues are the lanes.
+    has_streams: bool,
     /// Kernels by their event.
     kernels: HashMap<i64, usize>,
 }
@@ -120,13 +127,16 @@ impl RocpdReader<'_> {
             symbols: HashMap::new(),
             ordinals: HashMap::new(),
             calls: HashMap::new(),
+            launching: HashSet::new(),
+            has_streams: false,
             kernels: HashMap::new(),
         };
         self.names(&mut process)?;
         self.agents(&mut process)?;
+        process.has_streams = self.has_streams(&process)?;
         self.regions(&mut process)?;
         self.kernels(&mut process)?;
-        self.copies(&process)?;
+        self.copies(&mut process)?;
         self.counters(&process)?;
         self.left(&process)
     }
@@ -145,9 +155,9 @@ impl RocpdReader<'_> {
             }
         })?;
         process.categories = is_there.then_some(categories);
-        self.rows("track", &suffix, &["id", "tid", "agent_id", "stream_id"], |row| {
+        self.rows("track", &suffix, &["id", "tid", "agent_id", "stream_id", "queue_id"], |row| {
             let [thread, agent] = [1, 2].map(|column| row.integer(column));
-            let track = RocpdTrack { thread, agent, stream: row.number(3) };
+            let track = RocpdTrack { thread, agent, stream: row.number(3), queue: row.number(4) };
             process.tracks.extend(row.integer(0).map(|id| (id, track)));
         })?;
         self.rows("event", &suffix, &["id", "stack_id", "category_id", "extdata"], |row| {
@@ -222,6 +232,23 @@ impl RocpdProcess {
         self.events.get(&event?)?.stack
     }
 
+    /// The call of a piece of work by its stack, and its name.
+    fn call(&mut self, stack: Option<u64>) -> (Option<TraceCall>, Option<Rc<str>>) {
+        match stack.and_then(|stack| Some((stack, self.calls.get(&stack)?.clone()))) {
+            Some((stack, (call, name))) => {
+                self.launching.insert(stack);
+                (Some(call), Some(name))
+            }
+            None => (None, None),
+        }
+    }
+
+    /// The stream of a piece of work, or its queue, each by itself or by its track.
+    fn lane(&self, stream: Option<u64>, queue: Option<u64>, track: RocpdTrack) -> Option<u64> {
+        let queue = queue.or(track.queue).filter(|_| !self.has_streams);
+        queue.or(stream).or(track.stream)
+    }
+
     fn ordinal(&self, agent: Option<i64>) -> Option<i32> {
         self.ordinals.get(&agent?).copied()
     }
@@ -229,28 +256,16 @@ impl RocpdProcess {
 
 /// The text of a marker: `{"message":"..."}`.
 fn message(extra: Option<&str>) -> Option<String> {
-    let (_, rest) = extra?.split_once("\"message\"")?;
-    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
-    let (mut text, mut is_escaped) = (String::new(), false);
-    for letter in rest.chars() {
-        match letter {
-            '"' if !is_escaped => return (!text.is_empty()).then_some(text),
-            '\\' if !is_escaped => is_escaped = true,
-            _ => {
-                text.push(letter);
-                is_escaped = false;
-            }
+    // Events of other kinds have an empty object.
+    let extra = extra.filter(|extra| extra.contains("message"))?;
+    let mut message = None;
+    let mut json = JsonStream::new(extra.as_bytes(), Path::new("extdata"));
+    let result = json.object(|json, key| {
+        if key != "message" {
+            return json.skip();
         }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn markers_have_their_messages() {
-        let message = |text| super::message(Some(text));
-        assert_eq!(message(r#"{"message": "train \"0\""}"#).as_deref(), Some(r#"train "0""#));
-        assert_eq!((message(r#"{"message":"#), message("{}")), (None, None));
-    }
+        message = json.scalar()?;
+        Ok(())
+    });
+    message.filter(|message| result.is_ok() && !message.is_empty())
 }

@@ -9,8 +9,21 @@ use super::{RocpdProcess, RocpdReader};
 use crate::error::ReadResult;
 use crate::kineto::category::host_wait;
 use crate::model::{TraceActivity, TraceCall, TraceCounter, TraceKernel, TraceOp};
+use crate::trace::copy::peer;
 
 impl RocpdReader<'_> {
+    /// True if any work of a process is on a stream with a number.
+    pub(super) fn has_streams(&self, process: &RocpdProcess) -> ReadResult<bool> {
+        let mut has_streams = false;
+        for table in ["kernel_dispatch", "memory_copy"] {
+            self.rows(table, &process.suffix, &["stream_id", "track_id"], |row| {
+                let stream = row.number(0).or(process.track(row.integer(1)).stream);
+                has_streams |= stream.is_some_and(|stream: u64| stream > 0);
+            })?;
+        }
+        Ok(has_streams)
+    }
+
     /// Calls of libraries by their stack, waits, and markers of the program.
     pub(super) fn regions(&mut self, process: &mut RocpdProcess) -> ReadResult<()> {
         let suffix = process.suffix.clone();
@@ -38,13 +51,17 @@ impl RocpdReader<'_> {
             }
             if let Some(kind) = host_wait(&name) {
                 trace.works.push(TraceActivity::for_wait(process.place, kind, call, event.stack));
+                return;
             }
+            let Some(stack) = event.stack else {
+                let reason = "calls of the runtime and the driver without a correlation";
+                trace.losses.add(LossKind::Source, reason, Some(&name));
+                return;
+            };
             // Calls nest: the outermost one launches.
-            if let Some(stack) = event.stack {
-                let known = process.calls.entry(stack).or_insert(call);
-                if call.begin_ns < known.begin_ns {
-                    *known = call;
-                }
+            let known = process.calls.entry(stack).or_insert_with(|| (call, Rc::clone(&name)));
+            if call.begin_ns < known.0.begin_ns {
+                *known = (call, name);
             }
         });
         self.trace = trace;
@@ -68,6 +85,7 @@ impl RocpdReader<'_> {
             "grid_size_y",
             "grid_size_z",
             "track_id",
+            "queue_id",
         ];
         let result = self.rows("kernel_dispatch", &suffix, &columns, |row| {
             let time_ns = row.integer(0).zip(row.integer(1)).filter(|(begin, end)| begin <= end);
@@ -80,20 +98,22 @@ impl RocpdReader<'_> {
             let blocks = |([x, y, z], [width, height, depth]): ([u32; 3], [u32; 3])| {
                 [x.div_ceil(width), y.div_ceil(height), z.div_ceil(depth)]
             };
-            let symbol = row.integer(4).and_then(|id| process.symbols.get(&id));
             let stack = process.stack(row.integer(5));
+            let (call, call_name) = process.call(stack);
+            let symbol = row.integer(4).and_then(|id| process.symbols.get(&id));
             process.kernels.extend(row.integer(5).map(|event| (event, trace.kernels.len())));
             trace.kernels.push(TraceKernel {
                 process: process.place,
                 name: symbol.map_or_else(|| "(unknown kernel)".into(), |symbol| Rc::clone(&symbol.name)),
                 device: process.ordinal(row.integer(2).or(lane.agent)).unwrap_or(-1),
-                stream: row.number(3).or(lane.stream).unwrap_or(0),
+                stream: process.lane(row.number(3), row.number(13), lane).unwrap_or(0),
                 time_ns,
                 grid: row.extent(9).zip(block).map(blocks),
                 block,
                 registers: symbol.and_then(|symbol| symbol.registers),
                 correlation: stack,
-                call: stack.and_then(|stack| process.calls.get(&stack)).copied(),
+                call,
+                call_name,
                 ..TraceKernel::default()
             });
         });
@@ -101,23 +121,34 @@ impl RocpdReader<'_> {
         result.map(drop)
     }
 
-    pub(super) fn copies(&mut self, process: &RocpdProcess) -> ReadResult<()> {
+    pub(super) fn copies(&mut self, process: &mut RocpdProcess) -> ReadResult<()> {
         let mut trace = std::mem::take(&mut self.trace);
-        let columns =
-            ["start", "end", "dst_agent_id", "src_agent_id", "stream_id", "size", "event_id", "track_id"];
-        let result = self.rows("memory_copy", &process.suffix, &columns, |row| {
+        let suffix = process.suffix.clone();
+        let columns = [
+            "start",
+            "end",
+            "dst_agent_id",
+            "src_agent_id",
+            "stream_id",
+            "size",
+            "event_id",
+            "track_id",
+            "queue_id",
+        ];
+        let result = self.rows("memory_copy", &suffix, &columns, |row| {
             let time = row.integer(0).zip(row.integer(1)).filter(|(begin, end)| begin <= end);
             let Some((begin_ns, end_ns)) = time else {
                 trace.losses.add(LossKind::Source, "copies without begin or end", None);
                 return;
             };
             let (to, from) = (process.ordinal(row.integer(2)), process.ordinal(row.integer(3)));
-            let stack = process.stack(row.integer(6));
+            let (stack, device) = (process.stack(row.integer(6)), to.or(from));
+            let (call, call_name) = process.call(stack);
             trace.works.push(TraceActivity {
                 process: process.place,
                 kind: ActivityKind::Copy,
-                device: to.or(from),
-                stream: row.number(4).or(process.track(row.integer(7)).stream),
+                device,
+                stream: process.lane(row.number(4), row.number(8), process.track(row.integer(7))),
                 begin_ns,
                 end_ns: Some(end_ns),
                 bytes: row.number(5),
@@ -127,11 +158,11 @@ impl RocpdReader<'_> {
                     (Some(_), Some(_)) => CopyKind::DeviceToDevice,
                     (None, None) => CopyKind::Other,
                 }),
-                peer: None,
+                peer: peer(device, [to, from]),
                 wait: None,
                 correlation: stack,
-                call: stack.and_then(|stack| process.calls.get(&stack)).copied(),
-                call_name: None,
+                call,
+                call_name,
                 memory: None,
                 op: None,
             });
@@ -173,11 +204,15 @@ impl RocpdReader<'_> {
         for (table, kind, reason) in [
             ("sample", LossKind::Sample, "samples in time"),
             ("memory_allocate", LossKind::Source, "allocations of the driver"),
+            ("arg", LossKind::Source, "arguments of calls"),
         ] {
             let mut count = 0;
             self.rows(table, &process.suffix, &["id"], |_| count += 1)?;
             self.trace.losses.add_many(kind, reason, count, None);
         }
+        let idle = process.calls.len().saturating_sub(process.launching.len()) as u64;
+        let reason = "calls of the runtime and the driver that launch nothing";
+        self.trace.losses.add_many(LossKind::Source, reason, idle, None);
         Ok(())
     }
 }
