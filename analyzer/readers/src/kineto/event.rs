@@ -31,7 +31,7 @@ pub(super) struct TraceEvent {
 }
 
 /// Arguments of all categories.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct EventArguments {
     pub(super) correlation: Option<i64>,
     pub(super) device: Option<i64>,

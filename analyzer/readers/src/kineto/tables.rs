@@ -126,7 +126,7 @@ impl TableReader<'_> {
     /// Adds the slices as events. False without their table.
     fn slices(&mut self, lanes: &HashMap<i64, (String, String)>) -> ReadResult<bool> {
         let mut reading = std::mem::take(&mut self.reading);
-        let mut sets = std::mem::take(&mut self.arguments);
+        let sets = std::mem::take(&mut self.arguments);
         let columns = ["ts", "dur", "track_id", "category", "name", "arg_set_id"];
         let mut result = Ok(());
         let is_there = self.rows("slice", &columns, |row| {
@@ -139,7 +139,8 @@ impl TableReader<'_> {
                 begin_ns: row.integer(0),
                 // A slice that the trace does not end has the length -1.
                 duration_ns: row.integer(1).filter(|length| *length >= 0),
-                arguments: row.integer(5).and_then(|set| sets.remove(&set)).unwrap_or_default(),
+                // Slices with equal arguments share a set.
+                arguments: row.integer(5).and_then(|set| sets.get(&set)).cloned().unwrap_or_default(),
                 ..TraceEvent::default()
             };
             if result.is_ok() {
@@ -191,4 +192,26 @@ fn element<T: Default>(list: &mut Vec<T>, place: usize) -> &mut T {
         list.resize_with(place + 1, T::default);
     }
     &mut list[place]
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::nsys::database::OpenDatabase;
+
+    #[test]
+    fn slices_of_one_set_have_its_arguments() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let tables = "CREATE TABLE slice (ts, dur, track_id, category, name, arg_set_id);
+            INSERT INTO slice VALUES (10, 5, 1, 'kernel', 'k', 3), (20, 5, 1, 'kernel', 'k', 3);
+            CREATE TABLE args (arg_set_id, key, int_value, string_value);
+            INSERT INTO args VALUES (3, 'args.stream', 7, NULL), (3, 'args.registers per thread', 32, NULL)";
+        Connection::open(file.path()).unwrap().execute_batch(tables).unwrap();
+        let tables = ReportTables::Database(OpenDatabase::open(file.path()).unwrap());
+        let trace = read(&tables, file.path()).unwrap().unwrap();
+        let kernels: Vec<_> = trace.kernels.iter().map(|kernel| (kernel.stream, kernel.registers)).collect();
+        assert_eq!(kernels, [(7, Some(32)), (7, Some(32))]);
+    }
 }
