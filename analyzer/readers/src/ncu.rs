@@ -2,8 +2,10 @@
 //! The page that ncu prints by default, of details, has one per metric.
 
 mod separator;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead as _, BufReader, Read};
 
 use crate::error::{ReadError, ReadResult};
@@ -23,6 +25,9 @@ const MAX_HEAD_BYTES: u64 = 1 << 20;
 /// The metric of durations.
 const DURATION: &str = "gpu__time_duration.sum";
 
+/// Most that a whole number is off by its scale.
+const MAX_ROUNDING: f64 = 1e-6;
+
 /// Columns that describe a kernel. All others are metrics.
 const DESCRIBED: [&str; 12] = [
     "ID",
@@ -41,8 +46,13 @@ const DESCRIBED: [&str; 12] = [
 
 /// The column that only the page of details has.
 const METRIC_NAME: &str = "Metric Name";
-/// The label of the metric of durations on that page.
-const DURATION_LABEL: &str = "Duration";
+/// Labels on that page of metrics that are read, with the names of the metrics.
+const LABELS: [(&str, &str); 4] = [
+    ("Duration", DURATION),
+    ("Registers Per Thread", "launch__registers_per_thread"),
+    ("Static Shared Memory Per Block", "launch__shared_mem_per_block_static"),
+    ("Dynamic Shared Memory Per Block", "launch__shared_mem_per_block_dynamic"),
+];
 
 /// Reads a page.
 pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
@@ -66,7 +76,7 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let decimal = evidence(input, &header, is_raw)?.decimal().ok_or_else(|| {
         refused("its numbers have points and commas for decimals: write it again with `LC_ALL=C`")
     })?;
-    let page = MetricPage { header, units, decimal };
+    let mut page = MetricPage { header, units, decimal, sections: HashMap::new() };
     let mut trace = TraceModel { tool: "ncu", ..TraceModel::default() };
     let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
     let mut kernels: BTreeMap<(i64, i64), usize> = BTreeMap::new();
@@ -160,6 +170,8 @@ struct MetricPage {
     header: StringRecord,
     units: StringRecord,
     decimal: DecimalSeparator,
+    /// The section that has a label first. The same label of another one is another metric.
+    sections: HashMap<String, String>,
 }
 
 impl MetricPage {
@@ -203,13 +215,20 @@ impl MetricPage {
     }
 
     /// Adds the counter of a line of details. Other lines are of rules.
-    fn detail(&self, trace: &mut TraceModel, kernel: usize, record: &StringRecord) {
-        let [name, unit, text] = [METRIC_NAME, "Metric Unit", "Metric Value"]
+    fn detail(&mut self, trace: &mut TraceModel, kernel: usize, record: &StringRecord) {
+        let [label, section, unit, text] = [METRIC_NAME, "Section Name", "Metric Unit", "Metric Value"]
             .map(|column| self.field(record, column).unwrap_or_default());
-        let name = if name == DURATION_LABEL { DURATION } else { name };
-        if !name.is_empty() {
-            self.counter(trace, kernel, name, unit, text);
+        if label.is_empty() {
+            return;
         }
+        if !self.sections.contains_key(label) {
+            self.sections.insert(label.to_owned(), section.to_owned());
+        }
+        if self.sections.get(label).is_some_and(|first| first != section) {
+            return self.counter(trace, kernel, &format!("{section}: {label}"), unit, text);
+        }
+        let name = LABELS.iter().find(|(known, _)| *known == label).map_or(label, |(_, name)| name);
+        self.counter(trace, kernel, name, unit, text);
     }
 
     fn counter(&self, trace: &mut TraceModel, kernel: usize, name: &str, unit: &str, text: &str) {
@@ -234,11 +253,13 @@ impl MetricPage {
 
 /// Takes a property of the launch from the metric that has it, in its base unit.
 pub(crate) fn describe(kernel: &mut TraceKernel, metric: &str, value: f64) {
-    if value < 0.0 || value > f64::from(u32::MAX) || value.fract() != 0.0 {
+    // A scaled number is off by a rounding.
+    let whole = value.round();
+    if whole < 0.0 || whole > f64::from(u32::MAX) || (value - whole).abs() > MAX_ROUNDING {
         return;
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
-    let value = value as u32;
+    let value = whole as u32;
     let (fixed, dynamic) = kernel.shared_bytes.unwrap_or_default();
     let [x, y, z] = kernel.cluster.unwrap_or([1; 3]);
     match metric {
@@ -290,26 +311,5 @@ fn base(unit: &str) -> Option<(String, f64)> {
                 .any(|name| rest.starts_with(name))
                 .then_some((rest, *factor))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn units_lose_their_scale() {
-        assert_eq!(base("Kbyte/block"), Some(("byte/block".to_owned(), 1e3)));
-        assert_eq!(base("Mbyte"), Some(("byte".to_owned(), 1e6)));
-        assert_eq!(base("byte"), Some(("byte".to_owned(), 1.0)));
-        assert_eq!(base("usecond"), Some(("nanosecond".to_owned(), 1e3)));
-        assert_eq!(base("Mwatt"), None);
-        assert_eq!(base(""), Some((String::new(), 1.0)));
-    }
-
-    #[test]
-    fn sizes_are_read() {
-        assert_eq!(extent("(256, 1, 1)"), Some([256, 1, 1]));
-        assert_eq!((extent("(0, 1, 1)"), extent("256")), (None, None));
     }
 }

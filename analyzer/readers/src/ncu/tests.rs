@@ -1,0 +1,54 @@
+//! Pages as a whole, and their units and sizes.
+
+use std::io::Write as _;
+
+use super::*;
+
+/// Columns of the page of details.
+const DETAILS: &str = "\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"";
+
+/// The trace of a page.
+fn trace(page: &str) -> TraceModel {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(page.as_bytes()).unwrap();
+    read(&ImportInput::from_path(file.path()).unwrap()).unwrap()
+}
+
+/// A line of details of the kernel 0.
+fn detail(section: &str, label: &str, unit: &str, value: &str) -> String {
+    format!("\"0\",\"k\",\"{section}\",\"{label}\",\"{unit}\",\"{value}\"")
+}
+
+#[test]
+fn labels_of_details_are_those_of_their_section_and_describe_launches() {
+    let lines = [
+        detail("Light", "Memory Throughput", "%", "85.12"),
+        detail("Memory", "Memory Throughput", "Tbyte/s", "3.21"),
+        detail("Launch", "Registers Per Thread", "register/thread", "32"),
+        detail("Launch", "Static Shared Memory Per Block", "byte/block", "16"),
+        detail("Launch", "Dynamic Shared Memory Per Block", "Kbyte/block", "16.38"),
+    ];
+    let found = trace(&format!("{DETAILS}\n{}\n", lines.join("\n")));
+    let metrics: Vec<_> = found.counters.iter().map(|counter| (&*counter.metric, counter.value)).collect();
+    assert_eq!(metrics[0], ("Memory Throughput", Some(85.12)));
+    assert_eq!(metrics[1], ("Memory: Memory Throughput", Some(3.21e12)));
+    assert_eq!(metrics[2], ("launch__registers_per_thread", Some(32.0)));
+    let kernel = &found.kernels[0];
+    assert_eq!((kernel.registers, kernel.shared_bytes), (Some(32), Some((16, 16_380))));
+}
+
+#[test]
+fn units_lose_their_scale() {
+    assert_eq!(base("Kbyte/block"), Some(("byte/block".to_owned(), 1e3)));
+    assert_eq!(base("Mbyte"), Some(("byte".to_owned(), 1e6)));
+    assert_eq!(base("byte"), Some(("byte".to_owned(), 1.0)));
+    assert_eq!(base("usecond"), Some(("nanosecond".to_owned(), 1e3)));
+    assert_eq!(base("Mwatt"), None);
+    assert_eq!(base(""), Some((String::new(), 1.0)));
+}
+
+#[test]
+fn sizes_are_read() {
+    assert_eq!(extent("(256, 1, 1)"), Some([256, 1, 1]));
+    assert_eq!((extent("(0, 1, 1)"), extent("256")), (None, None));
+}
