@@ -2,6 +2,7 @@
 //! The page that ncu prints by default, of details, has one per metric.
 
 mod separator;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,8 @@ use crate::formats::input::ImportInput;
 use csv::StringRecord;
 use stallmap_schema::word::{Instrument, LossKind};
 
-use self::separator::{DecimalSeparator, SeparatorEvidence};
+use self::separator::DecimalSeparator;
+use self::survey::PageSurvey;
 use crate::model::{TraceCounter, TraceKernel, TraceModel, TraceProcess};
 
 /// Most kernels of a file.
@@ -73,7 +75,8 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
             return Err(refused("its second line has no units: write it with `--page raw`"));
         }
     }
-    let decimal = evidence(input, &header, is_raw)?.decimal().ok_or_else(|| {
+    let survey = PageSurvey::read(input, &header, is_raw)?;
+    let decimal = survey.evidence.decimal().ok_or_else(|| {
         refused("its numbers have points and commas for decimals: write it again with `LC_ALL=C`")
     })?;
     let mut page = MetricPage { header, units, decimal, sections: HashMap::new() };
@@ -81,6 +84,10 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
     let mut kernels: BTreeMap<(i64, i64), usize> = BTreeMap::new();
     while let Some(record) = next()? {
+        if let Some(at) = survey.cut_at(&record) {
+            trace.losses.add(LossKind::Source, "records in which the file ends", Some(&format!("byte {at}")));
+            continue;
+        }
         if trace.kernels.len() >= MAX_ROWS {
             return Err(refused(&format!("it has more than {MAX_ROWS} kernels")));
         }
@@ -104,6 +111,12 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     if trace.kernels.is_empty() {
         return Err(refused("it has no kernels"));
     }
+    finish(&mut trace, processes);
+    Ok(trace)
+}
+
+/// Adds the processes, and what no page has.
+fn finish(trace: &mut TraceModel, processes: BTreeMap<u32, usize>) {
     let mut places: Vec<(usize, u32)> =
         processes.into_iter().map(|(number, place)| (place, number)).collect();
     places.sort_unstable();
@@ -111,7 +124,7 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
         .into_iter()
         .map(|(_, number)| TraceProcess::with_number(number, Instrument::Counters))
         .collect();
-    lose_durations(&mut trace);
+    lose_durations(trace);
     for part in [
         "times of launches",
         "ops, tensors and Python stacks",
@@ -120,23 +133,11 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     ] {
         trace.losses.lacks(part);
     }
-    Ok(trace)
 }
 
 /// The records of a page.
 fn reader(input: &ImportInput) -> ReadResult<csv::Reader<impl Read + use<>>> {
     Ok(csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page(input)?))
-}
-
-/// The numbers of the metrics of a page. A record that cannot be read is an error when it is read again.
-fn evidence(input: &ImportInput, header: &StringRecord, is_raw: bool) -> ReadResult<SeparatorEvidence> {
-    let mut evidence = SeparatorEvidence::default();
-    let is_metric = |name: &str| !DESCRIBED.contains(&name) && (is_raw || name == "Metric Value");
-    for record in reader(input)?.records().skip(1 + usize::from(is_raw)).map_while(Result::ok) {
-        let metrics = header.iter().zip(&record).filter(|(name, _)| is_metric(name));
-        metrics.for_each(|(_, text)| evidence.add(text));
-    }
-    Ok(evidence)
 }
 
 /// Counts kernels whose duration was not measured, if that of others was.
@@ -151,17 +152,22 @@ pub(crate) fn lose_durations(trace: &mut TraceModel) {
 
 /// The bytes from the header on. Messages of ncu before it begin with `==`.
 fn page(input: &ImportInput) -> ReadResult<impl Read + use<>> {
+    Ok(page_from(input)?.0)
+}
+
+/// The same, and the position of the first byte.
+fn page_from(input: &ImportInput) -> ReadResult<(impl Read + use<>, u64)> {
     let wrong = |error| ReadError::io(error, format!("read `{}`", input.path.display()));
     let mut reader = BufReader::new(input.open_records()?);
-    let mut left = MAX_HEAD_BYTES;
+    let mut at = 0;
     loop {
         let is_header = reader.fill_buf().map_err(wrong)?.first().is_none_or(|byte| *byte == b'"');
-        if is_header || left == 0 {
-            return Ok(reader);
+        if is_header || at >= MAX_HEAD_BYTES {
+            return Ok((reader, at));
         }
         let mut line = Vec::new();
-        let count = reader.by_ref().take(left).read_until(b'\n', &mut line).map_err(wrong)?;
-        left -= (count as u64).min(left);
+        let left = MAX_HEAD_BYTES - at;
+        at += reader.by_ref().take(left).read_until(b'\n', &mut line).map_err(wrong)? as u64;
     }
 }
 

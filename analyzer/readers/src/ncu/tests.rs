@@ -5,7 +5,8 @@ use std::io::Write as _;
 use super::*;
 
 /// Columns of the page of details.
-const DETAILS: &str = "\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"";
+const DETAILS: &str =
+    "\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"";
 
 /// The trace of a page.
 fn trace(page: &str) -> TraceModel {
@@ -35,6 +36,21 @@ fn labels_of_details_are_those_of_their_section_and_describe_launches() {
     assert_eq!(metrics[2], ("launch__registers_per_thread", Some(32.0)));
     let kernel = &found.kernels[0];
     assert_eq!((kernel.registers, kernel.shared_bytes), (Some(32), Some((16, 16_380))));
+}
+
+#[test]
+fn a_record_in_which_the_file_ends_is_damage() {
+    let page = "==PROF==\n\"ID\",\"Kernel Name\",\"a\",\"b\"\n\"\",\"\",\"\",\"\"\n\
+        \"0\",\"k\",\"1.25\",\"2.34\"\n\"1\",\"k\",\"1,250.5\",\"2.34\"\n";
+    let whole = trace(page);
+    assert_eq!((whole.kernels.len(), whole.counters.len(), whole.losses.rows().count()), (2, 4, 4));
+    // A cut number would show another separator of decimals.
+    for cut in 2..page.len() - page.find("\"1\"").unwrap() {
+        let found = trace(&page[..page.len() - cut]);
+        let lost = found.losses.rows().find(|(_, reason, ..)| reason.contains("the file ends"));
+        assert_eq!((found.kernels.len(), found.counters.len()), (1, 2), "{cut}");
+        assert!(lost.is_some_and(|(.., first)| first == Some("byte 70")), "{cut}");
+    }
 }
 
 #[test]
