@@ -38,8 +38,10 @@ impl SpaceReader {
         begin_ns: i64,
         end_ns: Option<i64>,
     ) {
-        let is_copy = event.copy.is_some() || event.name.starts_with("Memcpy");
-        if is_copy || event.fill.is_some() || event.name.starts_with("Memset") {
+        // Names of kernels are the program's.
+        let is_named = |name: &str| event.kernel.is_none() && event.name.starts_with(name);
+        let is_copy = event.copy.is_some() || is_named("Memcpy");
+        if is_copy || event.fill.is_some() || is_named("Memset") {
             let details = event.copy.or(event.fill).unwrap_or("");
             self.trace.works.push(TraceActivity {
                 process: 0,
