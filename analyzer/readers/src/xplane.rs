@@ -50,8 +50,8 @@ impl SpaceDamage {
     }
 }
 
-/// A launch call by its number.
-type DriverCalls = HashMap<u64, TraceCall>;
+/// Launch calls by their number, with the names of those that have one.
+type DriverCalls = HashMap<u64, (TraceCall, Option<Rc<str>>)>;
 
 /// A trace while it is read.
 #[derive(Default)]
@@ -191,13 +191,17 @@ impl SpaceReader {
         let mut call = |number: Option<u64>| {
             let call = self.calls.get(&number?)?;
             launching.insert(number);
-            Some(*call)
+            Some(call.clone())
         };
         for kernel in &mut trace.kernels {
-            kernel.call = call(kernel.correlation);
+            if let Some((call, name)) = call(kernel.correlation) {
+                (kernel.call, kernel.call_name) = (Some(call), name);
+            }
         }
-        for work in &mut trace.works {
-            work.call = work.call.or_else(|| call(work.correlation));
+        for work in trace.works.iter_mut().filter(|work| work.call.is_none()) {
+            if let Some((call, name)) = call(work.correlation) {
+                (work.call, work.call_name) = (Some(call), name);
+            }
         }
         let idle = self.calls.len().saturating_sub(launching.len()) as u64;
         join_ops(trace);

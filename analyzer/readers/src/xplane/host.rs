@@ -35,10 +35,13 @@ impl SpaceReader {
 
     /// A call of the driver, a function or a region.
     fn span(&mut self, event: &PlaneEvent<'_>, call: TraceCall) {
-        if let Some(kind) = host_wait(event.name) {
+        let is_call = is_call(event.name);
+        if let Some(kind) = host_wait(event.name).filter(|_| is_call || event.correlation.is_some()) {
             self.trace.works.push(TraceActivity::for_wait(0, kind, call, event.correlation));
         } else if let Some(number) = event.correlation {
-            self.calls.insert(number, call);
+            // Calls may have the names of their kernels.
+            let name = is_call.then(|| self.shared(event.name));
+            self.calls.insert(number, (call, name));
         } else if let Some(name) = event.name.strip_prefix(FUNCTION) {
             self.functions.add_parsed(call, name, function);
         } else {
@@ -72,6 +75,15 @@ impl SpaceReader {
     }
 }
 
+/// True for a name of a function of a driver or a runtime, as `cuLaunchKernel`.
+fn is_call(name: &str) -> bool {
+    let is_of = |library| {
+        let name = name.strip_prefix(library)?.chars().next()?;
+        Some(name.is_ascii_uppercase())
+    };
+    ["cuda", "cu", "hip"].into_iter().any(|library| is_of(library) == Some(true))
+}
+
 /// The frame of a function, from `file.py:12 name`. Built-in functions have no line, and no frame.
 fn function(name: &str) -> Option<TraceFrame> {
     let (place, function) = name.split_once(' ')?;
@@ -81,6 +93,16 @@ fn function(name: &str) -> Option<TraceFrame> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn calls_have_the_names_of_a_library() {
+        for name in ["cuLaunchKernel", "cudaStreamSynchronize", "hipDeviceSynchronize"] {
+            assert!(super::is_call(name), "{name}");
+        }
+        for name in ["Synchronize gradients", "cutlass_gemm", "cu", "custom-call"] {
+            assert!(!super::is_call(name), "{name}");
+        }
+    }
+
     #[test]
     fn functions_have_their_lines() {
         let frame = super::function("profiler.py:307 trace").unwrap();
