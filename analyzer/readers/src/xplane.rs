@@ -53,6 +53,15 @@ impl SpaceDamage {
 /// Launch calls by their number, with the names of those that have one.
 type DriverCalls = HashMap<u64, (TraceCall, Option<Rc<str>>)>;
 
+/// Events that are left out, by their reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct RejectedEvents {
+    /// Names are lost.
+    unnamed: u64,
+    /// The end is before the begin.
+    backward: u64,
+}
+
 /// A trace while it is read.
 #[derive(Default)]
 struct SpaceReader {
@@ -67,8 +76,7 @@ struct SpaceReader {
     functions: FrameFunctions,
     memory: memory::DeviceAllocations,
     damage: SpaceDamage,
-    /// Events whose names are lost.
-    unnamed: u64,
+    rejected: RejectedEvents,
     events: usize,
 }
 
@@ -221,7 +229,8 @@ impl SpaceReader {
             ),
             ("kernels of command buffers whose instruction is not known", unknown),
             ("calls of the driver that launch nothing", idle),
-            ("events without a name", self.unnamed),
+            ("events without a name", self.rejected.unnamed),
+            ("events that end before they begin", self.rejected.backward),
             ("built-in functions in Python stacks", built_in),
         ];
         let losses = &mut trace.losses;
@@ -242,14 +251,18 @@ fn visit(
     events: &PlaneEvents<'_, '_>,
     start_ns: i64,
     damage: &mut SpaceDamage,
-    unnamed: &mut u64,
+    rejected: &mut RejectedEvents,
     mut visit: impl FnMut(plane::PlaneEvent<'_>, i64, Option<i64>) -> bool,
 ) {
     let base_ns = start_ns.saturating_add(events.begin_ns);
     for event in events.read(damage) {
         // Names stand behind the lines of a plane: one that ends too early has none.
         if event.name.is_empty() {
-            *unnamed += 1;
+            rejected.unnamed += 1;
+            continue;
+        }
+        if event.duration_ps.is_some_and(|length| length < 0) {
+            rejected.backward += 1;
             continue;
         }
         let begin_ns = base_ns.saturating_add(nanoseconds(event.offset_ps));

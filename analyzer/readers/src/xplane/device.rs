@@ -12,7 +12,7 @@ impl SpaceReader {
     /// Reads a plane. Lines that are not streams were computed from these by a viewer.
     pub(super) fn device(&mut self, plane: &TracePlane<'_>, ordinal: i32) {
         self.trace.devices.push(described(plane, ordinal));
-        let (mut damage, mut unnamed) = (std::mem::take(&mut self.damage), self.unnamed);
+        let (mut damage, mut rejected) = (std::mem::take(&mut self.damage), self.rejected);
         for line in plane.lines(&mut damage) {
             let stream = line.name.strip_prefix("Stream #").and_then(|name| {
                 let end = name.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(name.len());
@@ -23,12 +23,12 @@ impl SpaceReader {
                 self.trace.losses.add(LossKind::Source, reason, Some(line.name));
                 continue;
             };
-            visit(&line, self.start_ns, &mut damage, &mut unnamed, |event, begin_ns, end_ns| {
+            visit(&line, self.start_ns, &mut damage, &mut rejected, |event, begin_ns, end_ns| {
                 self.work(&event, (ordinal, stream), begin_ns, end_ns);
                 self.count()
             });
         }
-        (self.damage, self.unnamed) = (damage, unnamed);
+        (self.damage, self.rejected) = (damage, rejected);
     }
 
     fn work(

@@ -15,14 +15,14 @@ const GPU_ALLOCATOR: &str = "GPU_";
 impl SpaceReader {
     /// Reads the plane.
     pub(super) fn host(&mut self, plane: &TracePlane<'_>) {
-        let (mut damage, mut unnamed) = (std::mem::take(&mut self.damage), self.unnamed);
+        let (mut damage, mut rejected) = (std::mem::take(&mut self.damage), self.rejected);
         // A list that grows is copied. Kernels have ops, too.
         let events = usize::try_from(plane.event_count()).unwrap_or(MAX_EVENTS) + self.trace.kernels.len();
         self.trace.ops.reserve_exact(events.min(MAX_EVENTS));
         // Lines of one number are one thread: the lines of some profilers have none.
         for (place, line) in (1_u64..).zip(plane.lines(&mut damage)) {
             let thread = if line.id == 0 { place } else { line.id };
-            visit(&line, self.start_ns, &mut damage, &mut unnamed, |event, begin_ns, end_ns| {
+            visit(&line, self.start_ns, &mut damage, &mut rejected, |event, begin_ns, end_ns| {
                 match end_ns {
                     Some(end_ns) => self.span(&event, TraceCall { thread, begin_ns, end_ns }),
                     None => self.moment(&event, thread, begin_ns),
@@ -30,7 +30,7 @@ impl SpaceReader {
                 self.count()
             });
         }
-        (self.damage, self.unnamed) = (damage, unnamed);
+        (self.damage, self.rejected) = (damage, rejected);
     }
 
     /// A call of the driver, a function or a region.
