@@ -1,12 +1,13 @@
 //! Planes of GPUs: their properties, and the work of their streams.
 
-use stallmap_schema::word::{ActivityKind, LossKind};
+use stallmap_schema::word::{ActivityKind, CopyKind, LossKind};
 
-use super::details::{direction, extent, number};
+use super::details::{direction, extent, number, sides};
 use super::plane::{PlaneEvent, StatValue, TracePlane};
 use super::program::KernelOrigin;
 use super::{SpaceReader, visit};
 use crate::model::{TraceActivity, TraceDevice, TraceKernel};
+use crate::trace::copy::peer;
 
 impl SpaceReader {
     /// Reads a plane. Lines that are not streams were computed from these by a viewer.
@@ -43,6 +44,10 @@ impl SpaceReader {
         let is_copy = event.copy.is_some() || is_named("Memcpy");
         if is_copy || event.fill.is_some() || is_named("Memset") {
             let details = event.copy.or(event.fill).unwrap_or("");
+            let copy = is_copy.then(|| direction(details, event.name));
+            // Other copies have the number of their own GPU.
+            let other = number(details, "dest").filter(|_| copy == Some(CopyKind::DeviceToDevice));
+            let memory = sides(details).filter(|_| is_copy).map(|memory| self.shared(&memory));
             self.trace.works.push(TraceActivity {
                 process: 0,
                 kind: if is_copy { ActivityKind::Copy } else { ActivityKind::Fill },
@@ -51,13 +56,13 @@ impl SpaceReader {
                 begin_ns,
                 end_ns,
                 bytes: number(details, "size").or_else(|| number(details, "num_bytes")),
-                copy: is_copy.then(|| direction(details, event.name)),
-                peer: None,
+                copy,
+                peer: peer(Some(device), [other, None]),
                 wait: None,
                 correlation: event.correlation,
                 call: None,
                 call_name: None,
-                memory: None,
+                memory,
                 op: None,
             });
             return;
