@@ -217,7 +217,7 @@ impl SpaceReader {
         let built_in = self.functions.built_in;
         std::mem::take(&mut self.functions).join(trace);
         std::mem::take(&mut self.memory).join(trace);
-        let unknown = program::join(trace, &self.instructions, modules);
+        let unplaced = program::join(trace, &self.instructions, modules);
         let without = |is: &dyn Fn(&TraceKernel) -> bool| {
             trace.kernels.iter().filter(|kernel| is(kernel)).count() as u64
         };
@@ -227,7 +227,8 @@ impl SpaceReader {
                 "kernels without grid and block, written as 0",
                 without(&|kernel| kernel.grid.is_none() || kernel.block.is_none()),
             ),
-            ("kernels of command buffers whose instruction is not known", unknown),
+            ("kernels of command buffers whose instruction is not known", unplaced.unknown),
+            ("operations of kernels without a launch call", unplaced.uncalled),
             ("calls of the driver that launch nothing", idle),
             ("events without a name", self.rejected.unnamed),
             ("events that end before they begin", self.rejected.backward),
