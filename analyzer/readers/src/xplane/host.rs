@@ -58,11 +58,7 @@ impl SpaceReader {
 
     /// An event without a length: of an allocator, or a mark.
     fn moment(&mut self, event: &PlaneEvent<'_>, thread: u64, time_ns: i64) {
-        let device = event.allocator.and_then(|name| {
-            let name = name.strip_prefix(GPU_ALLOCATOR)?;
-            name.split('_').next()?.parse::<i32>().ok()
-        });
-        match device {
+        match event.allocator.and_then(device) {
             Some(device) => self.memory.add(event, device, thread, time_ns),
             None if event.allocator.is_some() => {
                 let reason = "allocations and frees of memory of the host";
@@ -73,6 +69,13 @@ impl SpaceReader {
             }
         }
     }
+}
+
+/// The GPU of an allocator, from `GPU_0_bfc` or `GPU_collectivememory_0_bfc`.
+fn device(allocator: &str) -> Option<i32> {
+    let name = allocator.strip_prefix(GPU_ALLOCATOR)?;
+    let name = name.split_once("_bfc").map_or(name, |(name, _)| name);
+    name.rsplit('_').next()?.parse().ok()
 }
 
 /// True for a name of a function of a driver or a runtime, as `cuLaunchKernel`.
@@ -100,6 +103,19 @@ mod tests {
         }
         for name in ["Synchronize gradients", "cutlass_gemm", "cu", "custom-call"] {
             assert!(!super::is_call(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn allocators_have_the_number_of_their_gpu() {
+        for (name, device) in [
+            ("GPU_0_bfc", Some(0)),
+            ("GPU_collectivememory_3_bfc", Some(3)),
+            ("GPU_2", Some(2)),
+            ("GPU_host_bfc", None),
+            ("gpu_host_bfc", None),
+        ] {
+            assert_eq!(super::device(name), device, "{name}");
         }
     }
 

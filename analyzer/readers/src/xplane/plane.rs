@@ -23,6 +23,7 @@ pub(crate) enum StatField {
     Allocator,
     Address,
     Bytes,
+    Requested,
 }
 
 impl StatField {
@@ -42,6 +43,7 @@ impl StatField {
             "allocator_name" => Self::Allocator,
             "addr" => Self::Address,
             "allocation_bytes" => Self::Bytes,
+            "requested_bytes" => Self::Requested,
             _ => return None,
         })
     }
@@ -113,6 +115,7 @@ pub(crate) struct PlaneEvent<'a> {
     pub(crate) allocator: Option<&'a str>,
     pub(crate) address: Option<u64>,
     pub(crate) bytes: Option<u64>,
+    pub(crate) requested: Option<u64>,
 }
 
 impl<'a> TracePlane<'a> {
@@ -283,6 +286,7 @@ impl<'a> PlaneEvents<'_, 'a> {
             (StatField::Allocator, StatValue::Text(value)) => event.allocator = Some(value),
             (StatField::Address, StatValue::Number(value)) => event.address = Some(value),
             (StatField::Bytes, StatValue::Number(value)) => event.bytes = Some(value),
+            (StatField::Requested, StatValue::Number(value)) => event.requested = Some(value),
             _ => {}
         }
     }
