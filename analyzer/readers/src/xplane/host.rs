@@ -88,10 +88,14 @@ fn is_call(name: &str) -> bool {
 }
 
 /// The frame of a function, from `file.py:12 name`. Built-in functions have no line, and no frame.
+///
+/// The name of a file may have spaces.
 fn function(name: &str) -> Option<TraceFrame> {
-    let (place, function) = name.split_once(' ')?;
-    let (file, line) = place.rsplit_once(':')?;
-    Some(TraceFrame { file: file.to_owned(), function: function.to_owned(), line: line.parse().ok()? })
+    name.match_indices(' ').find_map(|(at, space)| {
+        let (file, line) = name.get(..at)?.rsplit_once(':')?;
+        let function = name.get(at + space.len()..)?.to_owned();
+        Some(TraceFrame { file: file.to_owned(), function, line: line.parse().ok()? })
+    })
 }
 
 #[cfg(test)]
@@ -123,6 +127,11 @@ mod tests {
     fn functions_have_their_lines() {
         let frame = super::function("profiler.py:307 trace").unwrap();
         assert_eq!((frame.file.as_str(), frame.line, frame.function.as_str()), ("profiler.py", 307, "trace"));
+        let frame = super::function("my file.py:12 <lambda> a:1 b").unwrap();
+        assert_eq!(
+            (frame.file.as_str(), frame.line, frame.function.as_str()),
+            ("my file.py", 12, "<lambda> a:1 b")
+        );
         assert_eq!(super::function("builtins len"), None);
     }
 }
