@@ -6,6 +6,9 @@ use crate::formats::proto::{ProtoReader, ProtoValue};
 
 use super::SpaceDamage;
 
+/// Most lines, names and statistics of a plane: each takes a hundred bytes of memory.
+const MAX_PARTS: usize = 1 << 22;
+
 /// Statistics that are read, by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatField {
@@ -122,7 +125,11 @@ impl<'a> TracePlane<'a> {
     /// Reads a plane: everything but its events.
     pub(crate) fn read(message: ProtoReader<'a>, damage: &mut SpaceDamage) -> Self {
         let mut plane = Self::default();
-        for field in message.lenient() {
+        for (count, field) in message.lenient().enumerate() {
+            if count >= MAX_PARTS {
+                damage.add(format!("byte {}: a plane with more than {MAX_PARTS} parts", message.at));
+                return plane;
+            }
             match field {
                 Ok((2, ProtoValue::Message(name))) => plane.name = text(name),
                 Ok((3, ProtoValue::Message(line))) => plane.lines.push(line),
