@@ -69,6 +69,8 @@ struct SpaceReader {
     /// Begin of the profile, nanoseconds since the Unix epoch.
     start_ns: i64,
     process: Option<u32>,
+    /// Numbers of processes are those of a host.
+    host: String,
     names: HashSet<Rc<str>>,
     calls: DriverCalls,
     /// The instruction of each kernel, by its place: module, program and instruction.
@@ -127,9 +129,7 @@ impl SpaceReader {
                     planes.push((TracePlane::read(plane, &mut self.damage), plane.bytes));
                 }
                 (2 | 3, ProtoValue::Message(_)) => warnings += 1,
-                (4, ProtoValue::Message(host)) => {
-                    self.trace.facts.insert("xprof.host".to_owned(), host.text());
-                }
+                (4, ProtoValue::Message(host)) => self.host = host.text(),
                 _ => {}
             }
         }
@@ -194,7 +194,12 @@ impl SpaceReader {
         trace.tool = TOOL;
         let cuda_version = trace.facts.get("xprof.cuda_driver_version").and_then(|text| text.parse().ok());
         let process = TraceProcess::with_number(self.process.unwrap_or(0), Instrument::Timeline);
-        trace.processes.push(TraceProcess { cuda_version, ..process });
+        let mut process = TraceProcess { cuda_version, ..process };
+        if !self.host.is_empty() {
+            process.program = format!("xprof {}", self.host);
+            process.facts.insert("xprof.host".to_owned(), std::mem::take(&mut self.host));
+        }
+        trace.processes.push(process);
         let mut launching = HashSet::new();
         let mut call = |number: Option<u64>| {
             let call = self.calls.get(&number?)?;
