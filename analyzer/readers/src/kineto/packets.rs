@@ -285,7 +285,7 @@ impl PacketTrace {
     /// A piece of work of a GPU.
     fn stage(&mut self, message: ProtoReader<'_>, head: PacketHead) -> Result<(), String> {
         let mut event = TraceEvent { phase: "X".to_owned(), begin_ns: head.time_ns, ..TraceEvent::default() };
-        let mut stage = String::new();
+        let (mut stage, mut queue) = (String::new(), String::new());
         for field in message {
             match field? {
                 (2, ProtoValue::Number(length)) => event.duration_ns = i64::try_from(length).ok(),
@@ -297,6 +297,7 @@ impl PacketTrace {
                         .put(name.strip_suffix(" id").filter(|name| is_place(name)).unwrap_or(&name), value);
                 }
                 (11, ProtoValue::Number(gpu)) => event.thread.0 = gpu.to_string(),
+                (13, ProtoValue::Number(number)) => queue = self.name(head, STAGES, number),
                 (14, ProtoValue::Number(number)) => stage = self.name(head, STAGES, number),
                 (17, ProtoValue::Message(name)) => event.name = name.text(),
                 (20, ProtoValue::Number(name)) => event.name = self.name(head, EVENT_NAMES, name),
@@ -313,6 +314,9 @@ impl PacketTrace {
         if event.name.is_empty() {
             event.name.clone_from(&event.category);
         }
+        // The name of a queue ends with the number of its stream.
+        let stream = queue.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok();
+        event.arguments.stream = event.arguments.stream.or(stream);
         self.count()?;
         self.reading.take(event);
         Ok(())
