@@ -31,6 +31,17 @@ fn shared_memory_is_that_of_a_launch_and_other_arguments_are_counted() {
 }
 
 #[test]
+fn lengths_that_exports_estimate_are_no_times() {
+    let kernel = |arguments: &str| {
+        format!(r#"{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":20,"dur":3,"args":{{{arguments}}}}}"#)
+    };
+    let trace = trace(&[&kernel(r#""duration": "estimated from samples""#), &kernel("")]);
+    let times: Vec<_> = trace.kernels.iter().map(|kernel| (kernel.begin_ns, kernel.time_ns)).collect();
+    assert_eq!(times, [(Some(20_000), None), (Some(20_000), Some((20_000, 23_000)))]);
+    assert_eq!(lost(&trace, "without a duration"), 1);
+}
+
+#[test]
 fn ops_have_the_stacks_of_their_arguments_without_functions() {
     let stack = op(r#""Call stack": "model.py(12): forward;train.py(40): main""#);
     let found = trace(&[&stack, &stack]);
