@@ -56,8 +56,7 @@ struct PacketHead {
 /// Reads a trace.
 pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     parse(BufReader::new(input.open()?)).map_err(|reason| {
-        let message =
-            format!("`{}` is not a complete trace of PyTorch's profiler: {reason}", input.path.display());
+        let message = format!("`{}` is not a trace of PyTorch's profiler: {reason}", input.path.display());
         ReadError::message(message)
             .hint("write it with `export_chrome_trace`, as `.pftrace` or as JSON".to_owned())
     })
@@ -353,7 +352,9 @@ impl PacketTrace {
         let without_end = std::mem::take(&mut self.slices).join(|event| self.reading.take(event));
         let trace = &mut self.reading.trace;
         if trace.kernels.is_empty() && trace.works.is_empty() && trace.ops.is_empty() {
-            return Err(self.damage.unwrap_or_else(|| "it has no kernels and no ops".to_owned()));
+            let other = self.reading.left.categories().next();
+            let other = other.map(|category| format!("its events are such as of category `{category}`"));
+            return Err(self.damage.or(other).unwrap_or_else(|| "it has no kernels and no ops".to_owned()));
         }
         trace.losses.add_many(
             LossKind::Source,
