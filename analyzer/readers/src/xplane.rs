@@ -12,6 +12,8 @@ mod memory;
 mod plane;
 mod program;
 mod space;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read as _;

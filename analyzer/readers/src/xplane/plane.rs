@@ -7,7 +7,7 @@ use crate::formats::proto::{ProtoReader, ProtoValue};
 use super::SpaceDamage;
 
 /// Most lines, names and statistics of a plane: each takes a hundred bytes of memory.
-const MAX_PARTS: usize = 1 << 22;
+pub(super) const MAX_PARTS: usize = 1 << 22;
 
 /// Statistics that are read, by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

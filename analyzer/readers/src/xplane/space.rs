@@ -13,7 +13,7 @@ const NAME_KEY: u8 = 0x12;
 const MAX_HEAD_BYTES: usize = 24;
 
 /// Most planes of a space, with the messages next to them.
-const MAX_FIELDS: usize = 1 << 16;
+pub(super) const MAX_FIELDS: usize = 1 << 16;
 
 /// A field of a space.
 pub(super) type SpaceField<'a> = (u32, ProtoValue<'a>);
