@@ -68,7 +68,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
     json.document(|json| reading.roots(json))?;
     let is_sampled = |node: &ScopeNode| node.metrics.iter().any(|(name, _)| &**name == "num_samples");
     let is_sampled = reading.nodes.iter().any(is_sampled);
-    let trace = paths::trace(reading)?;
+    let trace = paths::trace(reading);
     if !trace.kernels.is_empty() {
         return Ok(trace);
     }
