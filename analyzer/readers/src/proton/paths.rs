@@ -62,6 +62,8 @@ pub(super) fn trace(reading: ProtonReader) -> TraceModel {
     }
     let reason = "cycles of scopes outside of kernels";
     paths.trace.losses.add_many(LossKind::Source, reason, scopes.lost, None);
+    let reason = "scopes inside of kernels whose names take more than 256 MiB";
+    paths.trace.losses.add_many(LossKind::Source, reason, scopes.unnamed, None);
     paths.finish()
 }
 
@@ -82,7 +84,7 @@ fn most_launches(nodes: &[ScopeNode]) -> u64 {
     let mut counts: Vec<u64> = nodes.iter().filter_map(ScopeNode::launches).map(|(count, _)| count).collect();
     counts.sort_unstable();
     let (mut left, mut paths) = (MAX_LAUNCHES, counts.len() as u64);
-    // Paths below the share of the others leave them the rest.
+    // Paths with few launches leave the rest of their share to those with many.
     for count in counts {
         if count > left / paths {
             return (left / paths).max(1);
