@@ -463,7 +463,12 @@ impl NsysReader {
             ReportTables::Database(database) => database.has(begin),
             ReportTables::Folder(_) => Ok(false),
         };
-        let (what, hint) = if has("rocpd_")? {
+        let (what, hint) = if has("rocpd_kernelapi")? || has("rocpd_api_ops")? {
+            (
+                "is a trace of rocmProfileData (RPD), which is not imported",
+                "record with `rocprofv3 --kernel-trace --hip-trace`",
+            )
+        } else if has("rocpd_")? {
             (
                 "is a database of rocprofv3 (rocpd) without kernels",
                 "trace them with `rocprofv3 --kernel-trace`",
