@@ -1,6 +1,7 @@
 //! Pages of Nsight Compute as CSV: hardware counters of kernels, with their units. Raw pages have a line per kernel.
 //! The page that ncu prints by default, of details, has one per metric.
 
+mod other;
 mod separator;
 mod survey;
 #[cfg(test)]
@@ -66,7 +67,9 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let mut records = reader.records();
     let mut next = || records.next().transpose().map_err(|error| refused(&error.to_string()));
     let header = next()?.filter(|header| header.iter().any(|name| name == "Kernel Name"));
-    let header = header.ok_or_else(|| refused("it has no header with `Kernel Name`"))?;
+    let Some(header) = header else {
+        return Err(other::tool(input)?.unwrap_or_else(|| refused("it has no header with `Kernel Name`")));
+    };
     let is_raw = !header.iter().any(|name| name == METRIC_NAME);
     let mut units = StringRecord::new();
     if is_raw {

@@ -8,11 +8,16 @@ use super::*;
 const DETAILS: &str =
     "\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"";
 
-/// The trace of a page.
-fn trace(page: &str) -> TraceModel {
+/// The result of a page.
+fn result(page: &str) -> ReadResult<TraceModel> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(page.as_bytes()).unwrap();
-    read(&ImportInput::from_path(file.path()).unwrap()).unwrap()
+    read(&ImportInput::from_path(file.path()).unwrap())
+}
+
+/// The trace of a page.
+fn trace(page: &str) -> TraceModel {
+    result(page).unwrap()
 }
 
 /// A line of details of the kernel 0.
@@ -50,6 +55,20 @@ fn a_record_in_which_the_file_ends_is_damage() {
         let lost = found.losses.rows().find(|(_, reason, ..)| reason.contains("the file ends"));
         assert_eq!((found.kernels.len(), found.counters.len()), (1, 2), "{cut}");
         assert!(lost.is_some_and(|(.., first)| first == Some("byte 70")), "{cut}");
+    }
+}
+
+#[test]
+fn tables_of_other_tools_are_named() {
+    for (page, tool) in [
+        ("\"Kind\",\"Agent_Id\",\"Kernel_Name\",\"Start_Timestamp\"\n", "rocprofv3"),
+        ("\"Index\",\"KernelName\",\"gpu-id\"\n0,\"k\",0\n", "rocprof 1 or 2"),
+        ("Time (%),Total Time (ns),Name\n50.0,1000,k\n", "nsys stats"),
+        ("==1== NVPROF is profiling\n\"Type\",\"Time(%)\"\n", "nvprof"),
+        ("a,b\n", "no header with `Kernel Name`"),
+    ] {
+        let error = result(page).unwrap_err().to_string();
+        assert!(error.contains(tool), "{error}");
     }
 }
 
