@@ -80,6 +80,8 @@ struct SpaceReader {
     functions: FrameFunctions,
     memory: memory::DeviceAllocations,
     damage: SpaceDamage,
+    /// The first plane with events that is not read.
+    unread: Option<String>,
     rejected: RejectedEvents,
     events: usize,
 }
@@ -111,7 +113,8 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     }
     let trace = &reader.trace;
     if trace.kernels.is_empty() && trace.works.is_empty() && trace.ops.is_empty() {
-        let reason = reader.damage.first.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let unread = reader.unread.map(|plane| format!(": it has events of plane `{plane}`"));
+        let reason = reader.damage.first.map(|reason| format!(": {reason}")).or(unread).unwrap_or_default();
         let message = format!(
             "`{path}` is a trace of XLA's profiler without work of a GPU and without events of the host{reason}"
         );
@@ -148,6 +151,7 @@ impl SpaceReader {
             } else if plane.event_count() > 0 {
                 let reason = format!("events of plane `{}`", plane.name);
                 self.trace.losses.add_many(LossKind::Source, &reason, plane.event_count(), None);
+                self.unread.get_or_insert_with(|| plane.name.to_owned());
             }
         }
         let compiled = planes.iter().filter(|(plane, _)| plane.name == program::PLANE);

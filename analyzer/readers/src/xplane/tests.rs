@@ -157,6 +157,13 @@ fn processes_are_those_of_their_host() {
 }
 
 #[test]
+fn a_space_of_other_devices_is_named() {
+    let plane = plane("/device:TPU:0", "XLA Ops", &[("fusion", 10, Some(1000), &[])]);
+    let error = read_space(&EncodedMessage::default().message(1, &plane)).unwrap_err().to_string();
+    assert!(error.ends_with("it has events of plane `/device:TPU:0`"), "{error}");
+}
+
+#[test]
 fn parts_of_planes_and_spaces_are_bounded() {
     let name = EncodedMessage::default().text(2, "/device:GPU:0");
     let lines = EncodedMessage([name.0, [0x1a, 0].repeat(plane::MAX_PARTS + 1)].concat());
