@@ -58,6 +58,14 @@ fn ops_have_the_stacks_of_their_arguments_without_functions() {
     assert_eq!((&*found.frames[0].file, lost(&found, "Python stacks of ops")), ("a.py", 1));
 }
 
+#[test]
+fn kernels_without_a_call_are_of_before_or_of_a_trace_without_calls() {
+    let kernel = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":20,"dur":3,"args":{"correlation":1}}"#;
+    let call = r#"{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":9,"dur":1,"args":{"correlation":2}}"#;
+    assert_eq!(lost(&trace(&[kernel]), "the trace has no calls"), 1);
+    assert_eq!(lost(&trace(&[kernel, call]), "launched before it began"), 1);
+}
+
 /// A packet with a field.
 fn packet(time: u64, field: u64, content: &EncodedMessage) -> EncodedMessage {
     let packet = EncodedMessage::default().uint(8, time).uint(10, 1).message(field, content);
