@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::io;
 use std::path::Path;
 
 use crate::error::{ReadError, ReadResult};
-use crate::formats::input::ImportInput;
 use crate::formats::input::archive::tar_files;
+use crate::formats::input::{ImportInput, archive_bytes};
 use crate::model::TraceModel;
 use crate::nsys::cell::SqlRow;
 use crate::nsys::folder::TableFolder;
@@ -32,7 +32,7 @@ pub(crate) fn read_archive(input: &ImportInput) -> ReadResult<TraceModel> {
     let path = &input.path;
     let wrong = |error: io::Error| ReadError::io(error, format!("unpack `{}`", path.display()));
     let folder = tempfile::tempdir().map_err(wrong)?;
-    let mut file = BufReader::new(File::open(path).map_err(wrong)?);
+    let mut file = archive_bytes(path).map_err(wrong)?;
     let count = tar_files(&mut file, |name, content| {
         let name = name.rsplit('/').next().unwrap_or(name);
         let table = name.strip_suffix(".arrow").unwrap_or(name);
@@ -51,7 +51,12 @@ pub(crate) fn read_archive(input: &ImportInput) -> ReadResult<TraceModel> {
         let hint = "give the archive of `trace_processor export arrow_tar`, or the folder of `nsys export -t arrowdir`";
         return Err(ReadError::message(message).hint(hint.to_owned()));
     }
-    report(ReportTables::Folder(TableFolder::open(folder.path())), path)
+    // Messages name the archive in place of the folder.
+    report(ReportTables::Folder(TableFolder::open(folder.path())), path).map_err(|error| {
+        let text = error.to_string();
+        let text = text.replace(&folder.path().display().to_string(), &path.display().to_string());
+        ReadError::message(text).hint(error.hint)
+    })
 }
 
 /// Reads the tables. None without slices.

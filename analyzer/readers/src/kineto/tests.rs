@@ -60,7 +60,8 @@ fn ops_have_the_stacks_of_their_arguments_without_functions() {
 
 #[test]
 fn kernels_without_a_call_are_of_before_or_of_a_trace_without_calls() {
-    let kernel = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":20,"dur":3,"args":{"correlation":1}}"#;
+    let kernel =
+        r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":20,"dur":3,"args":{"correlation":1}}"#;
     let call = r#"{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":9,"dur":1,"args":{"correlation":2}}"#;
     assert_eq!(lost(&trace(&[kernel]), "the trace has no calls"), 1);
     assert_eq!(lost(&trace(&[kernel, call]), "launched before it began"), 1);

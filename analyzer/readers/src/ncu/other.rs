@@ -9,7 +9,11 @@ use crate::formats::input::ImportInput;
 const HEAD_BYTES: u64 = 4 << 10;
 /// A mark of each tool, its file, and a hint.
 const KNOWN: [(&str, &str, &str); 4] = [
-    ("Start_Timestamp", "a table of rocprofv3 as CSV", "record with `rocprofv3 --output-format rocpd` or `json`"),
+    (
+        "Start_Timestamp",
+        "a table of rocprofv3 as CSV",
+        "record with `rocprofv3 --output-format rocpd` or `json`",
+    ),
     ("\"gpu-id\"", "a table of rocprof 1 or 2", "record with `rocprofv3 --kernel-trace`"),
     ("Total Time (ns)", "a summary of `nsys stats`", "export the report with `nsys export -t sqlite`"),
     ("NVPROF", "what nvprof prints", "record with `nsys profile -t cuda,nvtx`"),
