@@ -463,7 +463,9 @@ impl NsysReader {
             ReportTables::Database(database) => database.has(begin),
             ReportTables::Folder(_) => Ok(false),
         };
-        let (what, hint) = if has("rocpd_kernelapi")? || has("rocpd_api_ops")? {
+        let (what, hint) = if holds_spaces(path) {
+            ("is a folder with traces of XLA's profiler", "give the `.xplane.pb` in it")
+        } else if has("rocpd_kernelapi")? || has("rocpd_api_ops")? {
             (
                 "is a trace of rocmProfileData (RPD), which is not imported",
                 "record with `rocprofv3 --kernel-trace --hip-trace`",
@@ -536,6 +538,13 @@ fn direction(kind: Option<i64>) -> CopyKind {
 const MEMORY: [&str; 7] =
     ["Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"];
 
+/// True for a folder that XLA's profiler wrote.
+fn holds_spaces(path: &Path) -> bool {
+    let is_space = |name: &str| name.ends_with(".xplane.pb");
+    let mut files = std::fs::read_dir(path).into_iter().flatten().flatten();
+    files.any(|file| file.file_name().to_str().is_some_and(is_space))
+}
+
 /// The memory of both sides of a copy.
 fn memory(source: Option<i64>, target: Option<i64>) -> Option<Rc<str>> {
     let name = |kind: Option<i64>| MEMORY.get(usize::try_from(kind?).ok()?);
@@ -556,5 +565,27 @@ fn wait(kind: Option<i64>) -> SynchronizationKind {
         Some(3) => SynchronizationKind::Stream,
         Some(4) => SynchronizationKind::Context,
         _ => SynchronizationKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_another_tool_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("host.xplane.pb"), "").unwrap();
+        let error = read(&ImportInput::from_path(folder.path()).unwrap()).unwrap_err();
+        assert!(error.to_string().ends_with("is a folder with traces of XLA's profiler"), "{error}");
+    }
+
+    #[test]
+    fn a_trace_of_another_database_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let tables = "CREATE TABLE rocpd_op (id); CREATE TABLE rocpd_kernelapi (id)";
+        rusqlite::Connection::open(file.path()).unwrap().execute_batch(tables).unwrap();
+        let error = read(&ImportInput::from_path(file.path()).unwrap()).unwrap_err();
+        assert!(error.to_string().contains("rocmProfileData"), "{error}");
     }
 }
