@@ -372,8 +372,9 @@ impl KinetoReader {
     fn kernel(&mut self, event: TraceEvent) {
         let Some(call) = self.span(&event) else { return };
         // A kernel that was not measured has a begin only.
-        let time_ns = event.duration_ns.map(|_| (call.begin_ns, call.end_ns));
         let mut arguments = event.arguments;
+        let is_measured = event.duration_ns.is_some() && !arguments.is_estimated;
+        let time_ns = is_measured.then_some((call.begin_ns, call.end_ns));
         let ordinal = arguments.device.or(event.thread.0.parse().ok());
         self.kernel_groups.push(self.owners.group(&event.thread.0));
         let name = self.shared(event.name);

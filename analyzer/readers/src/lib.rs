@@ -53,7 +53,7 @@ const KEYS: [&str; 15] = [
 
 /// Reads a file. Its content decides the tool.
 pub fn read(input: &ImportInput) -> ReadResult<TraceModel> {
-    match input.form {
+    let mut trace = match input.form {
         FileForm::Json => read_json(input),
         FileForm::Sqlite | FileForm::Folder => nsys::read(input),
         FileForm::ArrowTables => kineto::tables::read_archive(input),
@@ -64,7 +64,9 @@ pub fn read(input: &ImportInput) -> ReadResult<TraceModel> {
         FileForm::Space => xplane::read(input),
         FileForm::Report => report::read(input),
         FileForm::Text => ncu::read(input),
-    }
+    }?;
+    trace.keep_first_counters();
+    Ok(trace)
 }
 
 /// Reads JSON: its keys decide the tool. What is not JSON in it is a loss.
@@ -103,9 +105,11 @@ fn read_json(input: &ImportInput) -> ReadResult<TraceModel> {
 
 /// Joins recordings of the processes of one program, such as ranks.
 fn join_processes(mut first: TraceModel, second: TraceModel) -> ReadResult<TraceModel> {
-    let identity = |process: &TraceProcess| (process.number, process.rank);
-    let is_known =
-        |process: &TraceProcess| first.processes.iter().any(|own| identity(own) == identity(process));
+    // A program may have the name of its host, whose numbers are its own.
+    let is_one = |own: &TraceProcess, other: &TraceProcess| {
+        (own.number, own.rank, &own.program) == (other.number, other.rank, &other.program)
+    };
+    let is_known = |process: &TraceProcess| first.processes.iter().any(|own| is_one(own, process));
     if second.processes.iter().any(is_known) {
         let message =
             "these traces are of one process, and none is the capture of a graph that the other launches";

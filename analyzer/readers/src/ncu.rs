@@ -1,9 +1,13 @@
 //! Pages of Nsight Compute as CSV: hardware counters of kernels, with their units. Raw pages have a line per kernel.
 //! The page that ncu prints by default, of details, has one per metric.
 
+mod other;
 mod separator;
+mod survey;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead as _, BufReader, Read};
 
 use crate::error::{ReadError, ReadResult};
@@ -12,7 +16,8 @@ use crate::formats::input::ImportInput;
 use csv::StringRecord;
 use stallmap_schema::word::{Instrument, LossKind};
 
-use self::separator::{DecimalSeparator, SeparatorEvidence};
+use self::separator::DecimalSeparator;
+use self::survey::PageSurvey;
 use crate::model::{TraceCounter, TraceKernel, TraceModel, TraceProcess};
 
 /// Most kernels of a file.
@@ -22,6 +27,9 @@ const MAX_HEAD_BYTES: u64 = 1 << 20;
 
 /// The metric of durations.
 const DURATION: &str = "gpu__time_duration.sum";
+
+/// Most that a whole number is off by its scale.
+const MAX_ROUNDING: f64 = 1e-6;
 
 /// Columns that describe a kernel. All others are metrics.
 const DESCRIBED: [&str; 12] = [
@@ -41,8 +49,13 @@ const DESCRIBED: [&str; 12] = [
 
 /// The column that only the page of details has.
 const METRIC_NAME: &str = "Metric Name";
-/// The label of the metric of durations on that page.
-const DURATION_LABEL: &str = "Duration";
+/// Labels on that page of metrics that are read, with the names of the metrics.
+const LABELS: [(&str, &str); 4] = [
+    ("Duration", DURATION),
+    ("Registers Per Thread", "launch__registers_per_thread"),
+    ("Static Shared Memory Per Block", "launch__shared_mem_per_block_static"),
+    ("Dynamic Shared Memory Per Block", "launch__shared_mem_per_block_dynamic"),
+];
 
 /// Reads a page.
 pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
@@ -54,7 +67,9 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let mut records = reader.records();
     let mut next = || records.next().transpose().map_err(|error| refused(&error.to_string()));
     let header = next()?.filter(|header| header.iter().any(|name| name == "Kernel Name"));
-    let header = header.ok_or_else(|| refused("it has no header with `Kernel Name`"))?;
+    let Some(header) = header else {
+        return Err(other::tool(input)?.unwrap_or_else(|| refused("it has no header with `Kernel Name`")));
+    };
     let is_raw = !header.iter().any(|name| name == METRIC_NAME);
     let mut units = StringRecord::new();
     if is_raw {
@@ -63,14 +78,19 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
             return Err(refused("its second line has no units: write it with `--page raw`"));
         }
     }
-    let decimal = evidence(input, &header, is_raw)?.decimal().ok_or_else(|| {
+    let survey = PageSurvey::read(input, &header, is_raw)?;
+    let decimal = survey.evidence.decimal().ok_or_else(|| {
         refused("its numbers have points and commas for decimals: write it again with `LC_ALL=C`")
     })?;
-    let page = MetricPage { header, units, decimal };
+    let mut page = MetricPage { header, units, decimal, sections: HashMap::new() };
     let mut trace = TraceModel { tool: "ncu", ..TraceModel::default() };
     let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
     let mut kernels: BTreeMap<(i64, i64), usize> = BTreeMap::new();
     while let Some(record) = next()? {
+        if let Some(at) = survey.cut_at(&record) {
+            trace.losses.add(LossKind::Source, "records in which the file ends", Some(&format!("byte {at}")));
+            continue;
+        }
         if trace.kernels.len() >= MAX_ROWS {
             return Err(refused(&format!("it has more than {MAX_ROWS} kernels")));
         }
@@ -94,6 +114,12 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     if trace.kernels.is_empty() {
         return Err(refused("it has no kernels"));
     }
+    finish(&mut trace, processes);
+    Ok(trace)
+}
+
+/// Adds the processes, and what no page has.
+fn finish(trace: &mut TraceModel, processes: BTreeMap<u32, usize>) {
     let mut places: Vec<(usize, u32)> =
         processes.into_iter().map(|(number, place)| (place, number)).collect();
     places.sort_unstable();
@@ -101,7 +127,7 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
         .into_iter()
         .map(|(_, number)| TraceProcess::with_number(number, Instrument::Counters))
         .collect();
-    lose_durations(&mut trace);
+    lose_durations(trace);
     for part in [
         "times of launches",
         "ops, tensors and Python stacks",
@@ -110,23 +136,11 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     ] {
         trace.losses.lacks(part);
     }
-    Ok(trace)
 }
 
 /// The records of a page.
 fn reader(input: &ImportInput) -> ReadResult<csv::Reader<impl Read + use<>>> {
     Ok(csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page(input)?))
-}
-
-/// The numbers of the metrics of a page. A record that cannot be read is an error when it is read again.
-fn evidence(input: &ImportInput, header: &StringRecord, is_raw: bool) -> ReadResult<SeparatorEvidence> {
-    let mut evidence = SeparatorEvidence::default();
-    let is_metric = |name: &str| !DESCRIBED.contains(&name) && (is_raw || name == "Metric Value");
-    for record in reader(input)?.records().skip(1 + usize::from(is_raw)).map_while(Result::ok) {
-        let metrics = header.iter().zip(&record).filter(|(name, _)| is_metric(name));
-        metrics.for_each(|(_, text)| evidence.add(text));
-    }
-    Ok(evidence)
 }
 
 /// Counts kernels whose duration was not measured, if that of others was.
@@ -141,17 +155,22 @@ pub(crate) fn lose_durations(trace: &mut TraceModel) {
 
 /// The bytes from the header on. Messages of ncu before it begin with `==`.
 fn page(input: &ImportInput) -> ReadResult<impl Read + use<>> {
+    Ok(page_from(input)?.0)
+}
+
+/// The same, and the position of the first byte.
+fn page_from(input: &ImportInput) -> ReadResult<(impl Read + use<>, u64)> {
     let wrong = |error| ReadError::io(error, format!("read `{}`", input.path.display()));
     let mut reader = BufReader::new(input.open_records()?);
-    let mut left = MAX_HEAD_BYTES;
+    let mut at = 0;
     loop {
         let is_header = reader.fill_buf().map_err(wrong)?.first().is_none_or(|byte| *byte == b'"');
-        if is_header || left == 0 {
-            return Ok(reader);
+        if is_header || at >= MAX_HEAD_BYTES {
+            return Ok((reader, at));
         }
         let mut line = Vec::new();
-        let count = reader.by_ref().take(left).read_until(b'\n', &mut line).map_err(wrong)?;
-        left -= (count as u64).min(left);
+        let left = MAX_HEAD_BYTES - at;
+        at += reader.by_ref().take(left).read_until(b'\n', &mut line).map_err(wrong)? as u64;
     }
 }
 
@@ -160,6 +179,8 @@ struct MetricPage {
     header: StringRecord,
     units: StringRecord,
     decimal: DecimalSeparator,
+    /// The section that has a label first. The same label of another one is another metric.
+    sections: HashMap<String, String>,
 }
 
 impl MetricPage {
@@ -203,13 +224,20 @@ impl MetricPage {
     }
 
     /// Adds the counter of a line of details. Other lines are of rules.
-    fn detail(&self, trace: &mut TraceModel, kernel: usize, record: &StringRecord) {
-        let [name, unit, text] = [METRIC_NAME, "Metric Unit", "Metric Value"]
+    fn detail(&mut self, trace: &mut TraceModel, kernel: usize, record: &StringRecord) {
+        let [label, section, unit, text] = [METRIC_NAME, "Section Name", "Metric Unit", "Metric Value"]
             .map(|column| self.field(record, column).unwrap_or_default());
-        let name = if name == DURATION_LABEL { DURATION } else { name };
-        if !name.is_empty() {
-            self.counter(trace, kernel, name, unit, text);
+        if label.is_empty() {
+            return;
         }
+        if !self.sections.contains_key(label) {
+            self.sections.insert(label.to_owned(), section.to_owned());
+        }
+        if self.sections.get(label).is_some_and(|first| first != section) {
+            return self.counter(trace, kernel, &format!("{section}: {label}"), unit, text);
+        }
+        let name = LABELS.iter().find(|(known, _)| *known == label).map_or(label, |(_, name)| name);
+        self.counter(trace, kernel, name, unit, text);
     }
 
     fn counter(&self, trace: &mut TraceModel, kernel: usize, name: &str, unit: &str, text: &str) {
@@ -234,11 +262,13 @@ impl MetricPage {
 
 /// Takes a property of the launch from the metric that has it, in its base unit.
 pub(crate) fn describe(kernel: &mut TraceKernel, metric: &str, value: f64) {
-    if value < 0.0 || value > f64::from(u32::MAX) || value.fract() != 0.0 {
+    // A scaled number is off by a rounding.
+    let whole = value.round();
+    if whole < 0.0 || whole > f64::from(u32::MAX) || (value - whole).abs() > MAX_ROUNDING {
         return;
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
-    let value = value as u32;
+    let value = whole as u32;
     let (fixed, dynamic) = kernel.shared_bytes.unwrap_or_default();
     let [x, y, z] = kernel.cluster.unwrap_or([1; 3]);
     match metric {
@@ -290,26 +320,5 @@ fn base(unit: &str) -> Option<(String, f64)> {
                 .any(|name| rest.starts_with(name))
                 .then_some((rest, *factor))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn units_lose_their_scale() {
-        assert_eq!(base("Kbyte/block"), Some(("byte/block".to_owned(), 1e3)));
-        assert_eq!(base("Mbyte"), Some(("byte".to_owned(), 1e6)));
-        assert_eq!(base("byte"), Some(("byte".to_owned(), 1.0)));
-        assert_eq!(base("usecond"), Some(("nanosecond".to_owned(), 1e3)));
-        assert_eq!(base("Mwatt"), None);
-        assert_eq!(base(""), Some((String::new(), 1.0)));
-    }
-
-    #[test]
-    fn sizes_are_read() {
-        assert_eq!(extent("(256, 1, 1)"), Some([256, 1, 1]));
-        assert_eq!((extent("(0, 1, 1)"), extent("256")), (None, None));
     }
 }

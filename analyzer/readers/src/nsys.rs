@@ -21,6 +21,7 @@ use self::folder::TableFolder;
 use crate::join::{join_ops, join_steps, shift};
 use crate::kineto::category::host_wait;
 use crate::model::{TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp, TraceProcess};
+use crate::trace::copy::peer;
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
 const RANGES: [i64; 2] = [59, 60];
@@ -462,7 +463,14 @@ impl NsysReader {
             ReportTables::Database(database) => database.has(begin),
             ReportTables::Folder(_) => Ok(false),
         };
-        let (what, hint) = if has("rocpd_")? {
+        let (what, hint) = if holds_spaces(path) {
+            ("is a folder with traces of XLA's profiler", "give the `.xplane.pb` in it")
+        } else if has("rocpd_kernelapi")? || has("rocpd_api_ops")? {
+            (
+                "is a trace of rocmProfileData (RPD), which is not imported",
+                "record with `rocprofv3 --kernel-trace --hip-trace`",
+            )
+        } else if has("rocpd_")? {
             (
                 "is a database of rocprofv3 (rocpd) without kernels",
                 "trace them with `rocprofv3 --kernel-trace`",
@@ -526,14 +534,16 @@ fn direction(kind: Option<i64>) -> CopyKind {
     }
 }
 
-/// The other device of a copy between two, which both sides may name.
-fn peer(device: Option<i32>, sides: [Option<i32>; 2]) -> Option<i32> {
-    sides.into_iter().flatten().find(|side| *side >= 0 && device.is_some_and(|device| *side != device))
-}
-
 /// Names of CUPTI's kinds of memory.
 const MEMORY: [&str; 7] =
     ["Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"];
+
+/// True for a folder that XLA's profiler wrote.
+fn holds_spaces(path: &Path) -> bool {
+    let is_space = |name: &str| name.ends_with(".xplane.pb");
+    let mut files = std::fs::read_dir(path).into_iter().flatten().flatten();
+    files.any(|file| file.file_name().to_str().is_some_and(is_space))
+}
 
 /// The memory of both sides of a copy.
 fn memory(source: Option<i64>, target: Option<i64>) -> Option<Rc<str>> {
@@ -563,10 +573,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_between_two_devices_has_the_other_one() {
-        assert_eq!(peer(Some(0), [Some(1), Some(0)]), Some(1));
-        assert_eq!(peer(Some(1), [Some(1), Some(0)]), Some(0));
-        assert_eq!((peer(Some(0), [Some(0), Some(0)]), peer(None, [Some(1), None])), (None, None));
-        assert_eq!(peer(Some(0), [None, Some(-1)]), None);
+    fn a_folder_of_another_tool_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("host.xplane.pb"), "").unwrap();
+        let error = read(&ImportInput::from_path(folder.path()).unwrap()).unwrap_err();
+        assert!(error.to_string().ends_with("is a folder with traces of XLA's profiler"), "{error}");
+    }
+
+    #[test]
+    fn a_trace_of_another_database_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let tables = "CREATE TABLE rocpd_op (id); CREATE TABLE rocpd_kernelapi (id)";
+        rusqlite::Connection::open(file.path()).unwrap().execute_batch(tables).unwrap();
+        let error = read(&ImportInput::from_path(file.path()).unwrap()).unwrap_err();
+        assert!(error.to_string().contains("rocmProfileData"), "{error}");
     }
 }

@@ -17,8 +17,10 @@ use stallmap_schema::word::LossKind;
 
 use crate::model::{TraceDevice, TraceLosses, TraceModel};
 
-/// Most nodes of a tree.
-const MAX_NODES: usize = 10_000_000;
+/// Most nodes of a tree. Each takes up to 300 bytes of memory.
+const MAX_NODES: usize = 1 << 22;
+/// Most bytes of a name.
+const MAX_NAME_BYTES: usize = 64 << 10;
 /// Levels of JSON. A node has two of them: its object, and the list of its children.
 pub(crate) const MAX_LEVELS: u32 = 640;
 
@@ -68,7 +70,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
     json.document(|json| reading.roots(json))?;
     let is_sampled = |node: &ScopeNode| node.metrics.iter().any(|(name, _)| &**name == "num_samples");
     let is_sampled = reading.nodes.iter().any(is_sampled);
-    let trace = paths::trace(reading)?;
+    let trace = paths::trace(reading);
     if !trace.kernels.is_empty() {
         return Ok(trace);
     }
@@ -114,7 +116,11 @@ impl ProtonReader {
     fn frame(&mut self, json: &mut JsonStream<impl Read>, place: usize) -> ReadResult<()> {
         json.object(|json, key| match key {
             "name" => {
-                let name = json.scalar()?.unwrap_or_default();
+                let mut name = json.scalar()?.unwrap_or_default();
+                if name.len() > MAX_NAME_BYTES {
+                    name.truncate(name.floor_char_boundary(MAX_NAME_BYTES));
+                    self.losses.add(LossKind::Source, "names longer than 64 KiB, cut there", None);
+                }
                 self.change(place, |node| node.name = name.into());
                 Ok(())
             }

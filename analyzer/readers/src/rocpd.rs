@@ -3,18 +3,20 @@
 //! A table's name ends with the process's identity. Kernels and copies have an event, whose stack is that of the call of
 //! HIP that launched them. Regions are calls of libraries, or markers of the program.
 
-use std::collections::{BTreeMap, HashMap};
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
 use crate::error::{ReadError, ReadResult};
-use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, OpKind};
+use stallmap_schema::word::{Instrument, LossKind};
 
+use crate::formats::json::JsonStream;
 use crate::join::{join_ops, join_steps};
-use crate::kineto::category::host_wait;
-use crate::model::{
-    TraceActivity, TraceCall, TraceCounter, TraceDevice, TraceKernel, TraceModel, TraceOp, TraceProcess,
-};
+use crate::model::{TraceCall, TraceDevice, TraceModel, TraceProcess};
 use crate::nsys::cell::SqlRow;
 use crate::nsys::database::OpenDatabase;
 
@@ -40,6 +42,7 @@ struct RocpdTrack {
     thread: Option<i64>,
     agent: Option<i64>,
     stream: Option<u64>,
+    queue: Option<u64>,
 }
 
 /// A database while it is read.
@@ -63,8 +66,11 @@ struct RocpdProcess {
     symbols: HashMap<i64, RocpdSymbol>,
     /// GPUs by the tool's number.
     ordinals: HashMap<i64, i32>,
-    /// Calls by their stack.
-    calls: HashMap<u64, TraceCall>,
+    /// Calls by their stack, with their names, and the stacks of those that launch work.
+    calls: HashMap<u64, (TraceCall, Rc<str>)>,
+    launching: HashSet<u64>,
+    /// False if all work is on stream 0: then queues are the lanes.
+    has_streams: bool,
     /// Kernels by their event.
     kernels: HashMap<i64, usize>,
 }
@@ -121,13 +127,16 @@ impl RocpdReader<'_> {
             symbols: HashMap::new(),
             ordinals: HashMap::new(),
             calls: HashMap::new(),
+            launching: HashSet::new(),
+            has_streams: false,
             kernels: HashMap::new(),
         };
         self.names(&mut process)?;
         self.agents(&mut process)?;
+        process.has_streams = self.has_streams(&process)?;
         self.regions(&mut process)?;
         self.kernels(&mut process)?;
-        self.copies(&process)?;
+        self.copies(&mut process)?;
         self.counters(&process)?;
         self.left(&process)
     }
@@ -146,9 +155,9 @@ impl RocpdReader<'_> {
             }
         })?;
         process.categories = is_there.then_some(categories);
-        self.rows("track", &suffix, &["id", "tid", "agent_id", "stream_id"], |row| {
+        self.rows("track", &suffix, &["id", "tid", "agent_id", "stream_id", "queue_id"], |row| {
             let [thread, agent] = [1, 2].map(|column| row.integer(column));
-            let track = RocpdTrack { thread, agent, stream: row.number(3) };
+            let track = RocpdTrack { thread, agent, stream: row.number(3), queue: row.number(4) };
             process.tracks.extend(row.integer(0).map(|id| (id, track)));
         })?;
         self.rows("event", &suffix, &["id", "stack_id", "category_id", "extdata"], |row| {
@@ -189,176 +198,6 @@ impl RocpdReader<'_> {
         Ok(())
     }
 
-    /// Calls of libraries by their stack, waits, and markers of the program.
-    fn regions(&mut self, process: &mut RocpdProcess) -> ReadResult<()> {
-        let suffix = process.suffix.clone();
-        let mut trace = std::mem::take(&mut self.trace);
-        let columns = ["start", "end", "tid", "name_id", "event_id", "track_id"];
-        let result = self.rows("region", &suffix, &columns, |row| {
-            let [begin, end, thread] = [0, 1, 2].map(|column| row.integer(column));
-            let thread = thread.or(process.track(row.integer(5)).thread);
-            let (Some(begin_ns), Some(end_ns), Some(thread)) = (begin, end, thread) else {
-                trace.losses.add(LossKind::Source, "regions without begin, end or thread", None);
-                return;
-            };
-            let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) };
-            let name = process.text(row.integer(3));
-            let event = row.integer(4).and_then(|id| process.events.get(&id)).copied().unwrap_or_default();
-            if process.category(event.category).starts_with("MARKER") {
-                let message = row.integer(4).and_then(|id| process.messages.get(&id));
-                if message.is_none() {
-                    trace.losses.add(LossKind::Source, "markers without a text", Some(&name));
-                }
-                let name = message.cloned().unwrap_or(name);
-                let op = TraceOp::for_call(call, OpKind::Region, name);
-                trace.ops.push(TraceOp { process: process.place, ..op });
-                return;
-            }
-            if let Some(kind) = host_wait(&name) {
-                trace.works.push(TraceActivity::for_wait(process.place, kind, call, event.stack));
-            }
-            // Calls nest: the outermost one launches.
-            if let Some(stack) = event.stack {
-                let known = process.calls.entry(stack).or_insert(call);
-                if call.begin_ns < known.begin_ns {
-                    *known = call;
-                }
-            }
-        });
-        self.trace = trace;
-        result.map(drop)
-    }
-
-    fn kernels(&mut self, process: &mut RocpdProcess) -> ReadResult<()> {
-        let suffix = process.suffix.clone();
-        let mut trace = std::mem::take(&mut self.trace);
-        let columns = [
-            "start",
-            "end",
-            "agent_id",
-            "stream_id",
-            "kernel_id",
-            "event_id",
-            "workgroup_size_x",
-            "workgroup_size_y",
-            "workgroup_size_z",
-            "grid_size_x",
-            "grid_size_y",
-            "grid_size_z",
-            "track_id",
-        ];
-        let result = self.rows("kernel_dispatch", &suffix, &columns, |row| {
-            let time_ns = row.integer(0).zip(row.integer(1)).filter(|(begin, end)| begin <= end);
-            if time_ns.is_none() {
-                trace.losses.add(LossKind::Source, "kernels without begin or end", None);
-            }
-            let lane = process.track(row.integer(12));
-            let block = row.extent(6);
-            // The tool counts the work-items of all blocks.
-            let blocks = |([x, y, z], [width, height, depth]): ([u32; 3], [u32; 3])| {
-                [x.div_ceil(width), y.div_ceil(height), z.div_ceil(depth)]
-            };
-            let symbol = row.integer(4).and_then(|id| process.symbols.get(&id));
-            let stack = process.stack(row.integer(5));
-            process.kernels.extend(row.integer(5).map(|event| (event, trace.kernels.len())));
-            trace.kernels.push(TraceKernel {
-                process: process.place,
-                name: symbol.map_or_else(|| "(unknown kernel)".into(), |symbol| Rc::clone(&symbol.name)),
-                device: process.ordinal(row.integer(2).or(lane.agent)).unwrap_or(-1),
-                stream: row.number(3).or(lane.stream).unwrap_or(0),
-                time_ns,
-                grid: row.extent(9).zip(block).map(blocks),
-                block,
-                registers: symbol.and_then(|symbol| symbol.registers),
-                correlation: stack,
-                call: stack.and_then(|stack| process.calls.get(&stack)).copied(),
-                ..TraceKernel::default()
-            });
-        });
-        self.trace = trace;
-        result.map(drop)
-    }
-
-    fn copies(&mut self, process: &RocpdProcess) -> ReadResult<()> {
-        let mut trace = std::mem::take(&mut self.trace);
-        let columns =
-            ["start", "end", "dst_agent_id", "src_agent_id", "stream_id", "size", "event_id", "track_id"];
-        let result = self.rows("memory_copy", &process.suffix, &columns, |row| {
-            let time = row.integer(0).zip(row.integer(1)).filter(|(begin, end)| begin <= end);
-            let Some((begin_ns, end_ns)) = time else {
-                trace.losses.add(LossKind::Source, "copies without begin or end", None);
-                return;
-            };
-            let (to, from) = (process.ordinal(row.integer(2)), process.ordinal(row.integer(3)));
-            let stack = process.stack(row.integer(6));
-            trace.works.push(TraceActivity {
-                process: process.place,
-                kind: ActivityKind::Copy,
-                device: to.or(from),
-                stream: row.number(4).or(process.track(row.integer(7)).stream),
-                begin_ns,
-                end_ns: Some(end_ns),
-                bytes: row.number(5),
-                copy: Some(match (from, to) {
-                    (None, Some(_)) => CopyKind::HostToDevice,
-                    (Some(_), None) => CopyKind::DeviceToHost,
-                    (Some(_), Some(_)) => CopyKind::DeviceToDevice,
-                    (None, None) => CopyKind::Other,
-                }),
-                peer: None,
-                wait: None,
-                correlation: stack,
-                call: stack.and_then(|stack| process.calls.get(&stack)).copied(),
-                call_name: None,
-                memory: None,
-                op: None,
-            });
-        });
-        self.trace = trace;
-        result.map(drop)
-    }
-
-    /// Counters of kernels: a counter has a value for each part of the GPU.
-    fn counters(&mut self, process: &RocpdProcess) -> ReadResult<()> {
-        let mut names: HashMap<i64, (Rc<str>, String)> = HashMap::new();
-        self.rows("info_pmc", &process.suffix, &["id", "name", "units"], |row| {
-            if let Some((id, name)) = row.integer(0).zip(row.text(1)) {
-                names.insert(id, (name.into(), row.text(2).unwrap_or_default().to_owned()));
-            }
-        })?;
-        let (mut sums, mut others) = (BTreeMap::<(usize, i64), f64>::new(), 0);
-        self.rows("pmc_event", &process.suffix, &["event_id", "pmc_id", "value"], |row| {
-            let kernel = row.integer(0).and_then(|event| process.kernels.get(&event)).copied();
-            match kernel.zip(row.integer(1)) {
-                Some(key) => *sums.entry(key).or_default() += row.real(2).unwrap_or(0.0),
-                None => others += 1,
-            }
-        })?;
-        for ((kernel, counter), value) in sums {
-            let (metric, unit) = names
-                .get(&counter)
-                .cloned()
-                .unwrap_or_else(|| (format!("counter {counter}").into(), String::new()));
-            let value = Some(value).filter(|value| value.is_finite());
-            self.trace.counters.push(TraceCounter { kernel, metric, value, unit });
-        }
-        self.trace.losses.add_many(LossKind::Source, "counters that are not of a kernel", others, None);
-        Ok(())
-    }
-
-    /// Counts what no table holds.
-    fn left(&mut self, process: &RocpdProcess) -> ReadResult<()> {
-        for (table, kind, reason) in [
-            ("sample", LossKind::Sample, "samples in time"),
-            ("memory_allocate", LossKind::Source, "allocations of the driver"),
-        ] {
-            let mut count = 0;
-            self.rows(table, &process.suffix, &["id"], |_| count += 1)?;
-            self.trace.losses.add_many(kind, reason, count, None);
-        }
-        Ok(())
-    }
-
     fn finish(self) -> TraceModel {
         let mut trace = self.trace;
         join_ops(&mut trace);
@@ -393,6 +232,23 @@ impl RocpdProcess {
         self.events.get(&event?)?.stack
     }
 
+    /// The call of a piece of work by its stack, and its name.
+    fn call(&mut self, stack: Option<u64>) -> (Option<TraceCall>, Option<Rc<str>>) {
+        match stack.and_then(|stack| Some((stack, self.calls.get(&stack)?.clone()))) {
+            Some((stack, (call, name))) => {
+                self.launching.insert(stack);
+                (Some(call), Some(name))
+            }
+            None => (None, None),
+        }
+    }
+
+    /// The stream of a piece of work, or its queue, each by itself or by its track.
+    fn lane(&self, stream: Option<u64>, queue: Option<u64>, track: RocpdTrack) -> Option<u64> {
+        let queue = queue.or(track.queue).filter(|_| !self.has_streams);
+        queue.or(stream).or(track.stream)
+    }
+
     fn ordinal(&self, agent: Option<i64>) -> Option<i32> {
         self.ordinals.get(&agent?).copied()
     }
@@ -400,28 +256,16 @@ impl RocpdProcess {
 
 /// The text of a marker: `{"message":"..."}`.
 fn message(extra: Option<&str>) -> Option<String> {
-    let (_, rest) = extra?.split_once("\"message\"")?;
-    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
-    let (mut text, mut is_escaped) = (String::new(), false);
-    for letter in rest.chars() {
-        match letter {
-            '"' if !is_escaped => return (!text.is_empty()).then_some(text),
-            '\\' if !is_escaped => is_escaped = true,
-            _ => {
-                text.push(letter);
-                is_escaped = false;
-            }
+    // Events of other kinds have an empty object.
+    let extra = extra.filter(|extra| extra.contains("message"))?;
+    let mut message = None;
+    let mut json = JsonStream::new(extra.as_bytes(), Path::new("extdata"));
+    let result = json.object(|json, key| {
+        if key != "message" {
+            return json.skip();
         }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn markers_have_their_messages() {
-        let message = |text| super::message(Some(text));
-        assert_eq!(message(r#"{"message": "train \"0\""}"#).as_deref(), Some(r#"train "0""#));
-        assert_eq!((message(r#"{"message":"#), message("{}")), (None, None));
-    }
+        message = json.scalar()?;
+        Ok(())
+    });
+    message.filter(|message| result.is_ok() && !message.is_empty())
 }

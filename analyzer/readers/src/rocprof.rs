@@ -1,20 +1,23 @@
 //! Profiles of rocprofv3 in JSON: kernels and copies of AMD's GPUs, with the launch calls where they were traced.
 
+mod record;
+mod work;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::rc::Rc;
 
 use crate::error::{ReadError, ReadResult};
 use crate::formats::json::JsonStream;
-use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
+use stallmap_schema::word::LossKind;
 
-use crate::join::join_ops;
-use crate::model::{
-    TraceActivity, TraceCall, TraceCounter, TraceDevice, TraceKernel, TraceModel, TraceProcess,
-};
+use self::record::{RocprofCall, RocprofRecord, member};
+use crate::model::{TraceDevice, TraceModel};
 
-/// Most kernels and copies of a profile.
-const MAX_RECORDS: usize = 50_000_000;
+/// Most records of a profile.
+const MAX_RECORDS: usize = 1 << 24;
+/// The loss of records that are no dispatch.
+const EMPTY: &str = "dispatches without a kernel and a time";
 /// The tool's number of agents that are GPUs.
 const GPU: i64 = 2;
 
@@ -24,43 +27,42 @@ struct KernelSymbol {
     registers: Option<u32>,
 }
 
-/// A record of any kind: a dispatch, a copy or a call.
+/// A kind of records, with the names of its operations.
 #[derive(Default)]
-struct RocprofRecord {
-    operation: Option<i64>,
-    thread: Option<i64>,
-    correlation: Option<i64>,
-    begin_ns: Option<i64>,
-    end_ns: Option<i64>,
-    bytes: Option<i64>,
-    stream: Option<i64>,
-    agents: [Option<i64>; 2],
-    kernel: Option<i64>,
-    workgroup: Option<[u32; 3]>,
-    /// Work-items, not blocks.
-    items: Option<[u32; 3]>,
+struct RecordKind {
+    name: String,
+    operations: Vec<Rc<str>>,
 }
 
-/// A profile while it is read. The parts that name kernels and GPUs may stand behind their uses.
+/// A profile while it is read.
 #[derive(Default)]
 struct RocprofReader {
     trace: TraceModel,
-    numbers: Vec<u32>,
+    processes: Vec<RocprofProcess>,
+    /// The process that is read.
+    current: RocprofProcess,
+    records: usize,
+}
+
+/// A process. Its numbers are its own, and the parts that name kernels and GPUs may stand behind their uses.
+#[derive(Default)]
+struct RocprofProcess {
+    number: u32,
     symbols: HashMap<i64, KernelSymbol>,
     /// GPUs by handle.
     ordinals: HashMap<i64, i32>,
-    dispatches: Vec<(usize, RocprofRecord)>,
-    copies: Vec<(usize, RocprofRecord)>,
-    /// Calls by process and correlation.
-    calls: HashMap<(usize, i64), TraceCall>,
     /// Names of counters by handle.
     counters: HashMap<i64, Rc<str>>,
+    kinds: Vec<RecordKind>,
+    dispatches: Vec<RocprofRecord>,
+    copies: Vec<RocprofRecord>,
+    calls: Vec<RocprofCall>,
     collections: Vec<KernelCounters>,
 }
 
 /// A kernel with the values of its counters, by handle.
+#[derive(Default)]
 struct KernelCounters {
-    process: usize,
     record: RocprofRecord,
     values: BTreeMap<i64, f64>,
 }
@@ -74,7 +76,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> ReadResult<TraceModel> {
             _ => reading.unknown(json, key),
         })
     })?;
-    if reading.dispatches.is_empty() && reading.copies.is_empty() && reading.collections.is_empty() {
+    if reading.processes.iter().all(RocprofProcess::is_empty) {
         return Err(ReadError::message(format!("`{}` has no kernels and no copies", json.path().display()))
             .hint("trace them with `rocprofv3 --kernel-trace --output-format json`".to_owned()));
     }
@@ -87,33 +89,56 @@ impl RocprofReader {
         json.skip()
     }
 
-    /// One process. Its environment and command are not read.
+    /// One process, up to damage. Its environment and command are not read.
     fn process(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
-        let place = self.numbers.len();
-        self.numbers.push(0);
-        json.object(|json, key| match key {
-            "metadata" => json.object(|json, key| {
-                if key != "pid" {
-                    return json.skip();
-                }
-                let number = json.integer()?.and_then(|number| u32::try_from(number).ok());
-                self.numbers.last_mut().into_iter().for_each(|slot| *slot = number.unwrap_or(0));
+        let result = json.object(|json, key| self.member(json, key));
+        self.processes.push(std::mem::take(&mut self.current));
+        result
+    }
+
+    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
+        match key {
+            "metadata" => {
+                let number = member(json, "pid")?.and_then(|number| u32::try_from(number).ok());
+                self.current.number = number.unwrap_or(0);
                 Ok(())
-            }),
+            }
             "agents" => json.array(|json| self.agent(json)),
             "kernel_symbols" => json.array(|json| self.symbol(json)),
-            "buffer_records" => json.object(|json, kind| self.records(json, kind, place)),
+            "buffer_records" => json.object(|json, kind| self.records(json, kind)),
             "callback_records" => json.object(|json, kind| match kind {
-                "counter_collection" => json.records(|json| self.collection(json, place)),
+                "counter_collection" => json.records(|json| self.collection(json)),
                 _ => self.lost(json, kind),
             }),
             "counters" => json.array(|json| self.counter(json)),
-            "strings" | "code_objects" | "host_functions" | "summary" => json.skip(),
+            "strings" => json.object(|json, key| match key {
+                "buffer_records" => json.array(|json| self.kind(json)),
+                _ => json.skip(),
+            }),
+            "code_objects" | "host_functions" | "summary" => json.skip(),
             _ => self.unknown(json, key),
-        })
+        }
+    }
+
+    /// A kind of records: its place in the list is its number.
+    fn kind(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
+        let mut kind = RecordKind::default();
+        json.object(|json, key| match key {
+            "kind" => json.scalar().map(|name| kind.name = name.unwrap_or_default()),
+            "operations" => json.array(|json| {
+                self.count()?;
+                kind.operations.push(json.scalar()?.unwrap_or_default().into());
+                Ok(())
+            }),
+            _ => json.skip(),
+        })?;
+        self.current.kinds.push(kind);
+        Ok(())
     }
 
     fn agent(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
         let (mut handle, mut kind) = (None, None);
         let mut device = TraceDevice::default();
         let mut architecture = String::new();
@@ -130,8 +155,8 @@ impl RocprofReader {
         })?;
         if let (Some(handle), Some(GPU)) = (handle, kind) {
             // GPUs are numbered in the order of the list, as HIP does without a mask of devices.
-            let next = i32::try_from(self.ordinals.len()).unwrap_or(i32::MAX);
-            device.ordinal = *self.ordinals.entry(handle).or_insert(next);
+            let next = i32::try_from(self.current.ordinals.len()).unwrap_or(i32::MAX);
+            device.ordinal = *self.current.ordinals.entry(handle).or_insert(next);
             if device.name.is_empty() {
                 device.name = architecture;
             }
@@ -141,6 +166,7 @@ impl RocprofReader {
     }
 
     fn symbol(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
         let (mut number, mut registers) = (None, None);
         let (mut formatted, mut mangled) = (String::new(), String::new());
         json.object(|json, key| {
@@ -154,12 +180,15 @@ impl RocprofReader {
             Ok(())
         })?;
         let name = if formatted.is_empty() { mangled } else { formatted };
-        self.symbols.extend(number.map(|number| (number, KernelSymbol { name: name.into(), registers })));
+        self.current
+            .symbols
+            .extend(number.map(|number| (number, KernelSymbol { name: name.into(), registers })));
         Ok(())
     }
 
     /// The name of a counter.
     fn counter(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
         let (mut handle, mut name) = (None, None);
         json.object(|json, key| {
             match key {
@@ -169,15 +198,14 @@ impl RocprofReader {
             }
             Ok(())
         })?;
-        self.counters.extend(handle.zip(name).map(|(handle, name)| (handle, name.into())));
+        self.current.counters.extend(handle.zip(name).map(|(handle, name)| (handle, name.into())));
         Ok(())
     }
 
     /// A kernel that ran alone, with its counters.
-    fn collection(&mut self, json: &mut JsonStream<impl Read>, process: usize) -> ReadResult<()> {
-        self.check_bound()?;
-        let mut collection =
-            KernelCounters { process, record: RocprofRecord::default(), values: BTreeMap::new() };
+    fn collection(&mut self, json: &mut JsonStream<impl Read>) -> ReadResult<()> {
+        self.count()?;
+        let mut collection = KernelCounters::default();
         json.object(|json, key| match key {
             "dispatch_data" => json.object(|json, key| collection.record.field(json, key)),
             "records" => json.array(|json| {
@@ -198,13 +226,18 @@ impl RocprofReader {
             }),
             _ => json.skip(),
         })?;
-        self.collections.push(collection);
+        if collection.record.is_empty() {
+            self.trace.losses.add(LossKind::Source, EMPTY, None);
+        } else {
+            self.current.collections.push(collection);
+        }
         Ok(())
     }
 
-    fn check_bound(&self) -> ReadResult<()> {
-        let records = self.dispatches.len() + self.copies.len() + self.calls.len() + self.collections.len();
-        if records < MAX_RECORDS {
+    /// Counts a record, up to the bound.
+    fn count(&mut self) -> ReadResult<()> {
+        self.records += 1;
+        if self.records <= MAX_RECORDS {
             return Ok(());
         }
         let message = format!("the profile has more than {MAX_RECORDS} records");
@@ -212,20 +245,32 @@ impl RocprofReader {
     }
 
     /// Records of one kind.
-    fn records(&mut self, json: &mut JsonStream<impl Read>, kind: &str, process: usize) -> ReadResult<()> {
+    fn records(&mut self, json: &mut JsonStream<impl Read>, kind: &str) -> ReadResult<()> {
         if !matches!(kind, "kernel_dispatch" | "memory_copy" | "hip_api" | "hip_runtime_api") {
             return self.lost(json, kind);
         }
         json.records(|json| {
             let record = RocprofRecord::read(json)?;
-            self.check_bound()?;
-            match kind {
-                "kernel_dispatch" => self.dispatches.push((process, record)),
-                "memory_copy" => self.copies.push((process, record)),
-                _ => self.calls.extend(record.call().map(|(number, call)| ((process, number), call))),
-            }
+            self.count()?;
+            self.keep(kind, record);
             Ok(())
         })
+    }
+
+    fn keep(&mut self, kind: &str, record: RocprofRecord) {
+        let losses = &mut self.trace.losses;
+        match kind {
+            "kernel_dispatch" if record.is_empty() => losses.add(LossKind::Source, EMPTY, None),
+            "kernel_dispatch" => self.current.dispatches.push(record),
+            "memory_copy" if record.time_ns().is_none() => {
+                losses.add(LossKind::Source, "copies without begin or end", None);
+            }
+            "memory_copy" => self.current.copies.push(record),
+            _ => match record.call() {
+                Some(call) => self.current.calls.push(call),
+                None => losses.add(LossKind::Source, "calls without begin, end or thread", None),
+            },
+        }
     }
 
     /// Counts records that are not read.
@@ -243,188 +288,14 @@ impl RocprofReader {
         self.trace.losses.add_many(loss, reason, count, Some(kind));
         Ok(())
     }
-
-    fn finish(mut self) -> TraceModel {
-        for (process, record) in std::mem::take(&mut self.dispatches) {
-            self.kernel(process, &record);
-        }
-        self.collect();
-        for (process, record) in std::mem::take(&mut self.copies) {
-            self.copy(process, &record);
-        }
-        let mut trace = self.trace;
-        trace.tool = "rocprofv3";
-        trace.processes = self
-            .numbers
-            .into_iter()
-            .map(|number| TraceProcess::with_number(number, Instrument::Timeline))
-            .collect();
-        join_ops(&mut trace);
-        let without = trace.kernels.iter().filter(|kernel| kernel.call.is_none()).count() as u64;
-        let losses = &mut trace.losses;
-        losses.add_many(LossKind::Source, "kernels without a launch call in the profile", without, None);
-        losses.lacks("the time of day: times are those of the system's own clock");
-        losses.lacks("clocks, memory and L2 size of GPUs, written as 0");
-        for part in ["ops, tensors and Python stacks", "memory accesses", "machine code", "stall samples"] {
-            losses.lacks(part);
-        }
-        trace
-    }
-
-    fn kernel(&mut self, process: usize, record: &RocprofRecord) {
-        let symbol = record.kernel.and_then(|number| self.symbols.get(&number));
-        if symbol.is_none() {
-            self.trace.losses.add(LossKind::Source, "kernels without a symbol", None);
-        }
-        let time_ns = record.time_ns();
-        if time_ns.is_none() {
-            self.trace.losses.add(LossKind::Source, "kernels without begin or end", None);
-        }
-        self.trace.kernels.push(TraceKernel {
-            process,
-            name: symbol.map_or_else(|| "(unknown kernel)".into(), |symbol| symbol.name.clone()),
-            device: self.ordinal(record.agents[0]).unwrap_or(-1),
-            stream: record.stream.and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
-            time_ns,
-            grid: record.blocks(),
-            block: record.workgroup,
-            registers: symbol.and_then(|symbol| symbol.registers),
-            correlation: record.correlation.and_then(|number| u64::try_from(number).ok()),
-            call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),
-            ..TraceKernel::default()
-        });
-    }
-
-    /// Gives kernels their counters. A profile of counters only has its kernels nowhere else.
-    fn collect(&mut self) {
-        let known = self.trace.kernels.iter().enumerate();
-        let known: HashMap<(usize, u64), usize> = known
-            .filter_map(|(place, kernel)| Some(((kernel.process, kernel.correlation?), place)))
-            .collect();
-        for KernelCounters { process, record, values } in std::mem::take(&mut self.collections) {
-            let correlation = record.correlation.and_then(|number| u64::try_from(number).ok());
-            let place = correlation.and_then(|number| known.get(&(process, number))).copied();
-            let kernel = place.unwrap_or(self.trace.kernels.len());
-            if place.is_none() {
-                self.kernel(process, &record);
-            }
-            for (handle, value) in values {
-                let metric = self.counters.get(&handle).cloned();
-                let metric = metric.unwrap_or_else(|| format!("counter {handle}").into());
-                let value = Some(value).filter(|value| value.is_finite());
-                self.trace.counters.push(TraceCounter { kernel, metric, value, unit: String::new() });
-            }
-        }
-    }
-
-    fn copy(&mut self, process: usize, record: &RocprofRecord) {
-        let Some((begin_ns, end_ns)) = record.time_ns() else {
-            self.trace.losses.add(LossKind::Source, "copies without begin or end", None);
-            return;
-        };
-        let [destination, source] = record.agents;
-        self.trace.works.push(TraceActivity {
-            process,
-            kind: ActivityKind::Copy,
-            device: self.ordinal(destination).or_else(|| self.ordinal(source)),
-            stream: record.stream.and_then(|stream| u64::try_from(stream).ok()),
-            begin_ns,
-            end_ns: Some(end_ns),
-            bytes: record.bytes.and_then(|bytes| u64::try_from(bytes).ok()),
-            copy: Some(direction(record.operation)),
-            peer: None,
-            wait: None,
-            correlation: record.correlation.and_then(|number| u64::try_from(number).ok()),
-            call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),
-            call_name: None,
-            memory: None,
-            op: None,
-        });
-    }
-
-    fn ordinal(&self, handle: Option<i64>) -> Option<i32> {
-        self.ordinals.get(&handle?).copied()
-    }
 }
 
-impl RocprofRecord {
-    fn read(json: &mut JsonStream<impl Read>) -> ReadResult<Self> {
-        let mut record = Self::default();
-        json.object(|json, key| record.field(json, key))?;
-        Ok(record)
-    }
-
-    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> ReadResult<()> {
-        match key {
-            "operation" => self.operation = json.integer()?,
-            "thread_id" => self.thread = json.integer()?,
-            "correlation_id" => self.correlation = member(json, "internal")?,
-            "start_timestamp" => self.begin_ns = json.integer()?,
-            "end_timestamp" => self.end_ns = json.integer()?,
-            "bytes" => self.bytes = json.integer()?,
-            "stream_id" => self.stream = member(json, "handle")?,
-            "agent_id" | "dst_agent_id" => self.agents[0] = member(json, "handle")?,
-            "src_agent_id" => self.agents[1] = member(json, "handle")?,
-            "kernel_id" => self.kernel = json.integer()?,
-            "workgroup_size" => self.workgroup = extent(json)?,
-            "grid_size" => self.items = extent(json)?,
-            "dispatch_info" => json.object(|json, key| self.field(json, key))?,
-            _ => json.skip()?,
-        }
-        Ok(())
-    }
-
-    fn time_ns(&self) -> Option<(i64, i64)> {
-        self.begin_ns.zip(self.end_ns).filter(|(begin, end)| begin <= end)
-    }
-
-    /// Blocks: the tool counts the work-items of all of them.
-    fn blocks(&self) -> Option<[u32; 3]> {
-        let ([x, y, z], [width, height, depth]) = self.items.zip(self.workgroup)?;
-        Some([x.div_ceil(width), y.div_ceil(height), z.div_ceil(depth)])
-    }
-
-    fn call(&self) -> Option<(i64, TraceCall)> {
-        let (begin_ns, end_ns) = self.time_ns()?;
-        Some((self.correlation?, TraceCall { thread: self.thread?.unsigned_abs(), begin_ns, end_ns }))
-    }
-}
-
-/// The tool's numbers of copies.
-fn direction(operation: Option<i64>) -> CopyKind {
-    match operation {
-        Some(2) => CopyKind::HostToDevice,
-        Some(3) => CopyKind::DeviceToHost,
-        Some(4) => CopyKind::DeviceToDevice,
-        _ => CopyKind::Other,
+impl RocprofProcess {
+    fn is_empty(&self) -> bool {
+        self.dispatches.is_empty() && self.copies.is_empty() && self.collections.is_empty()
     }
 }
 
 fn small(value: Option<i64>) -> i32 {
     value.and_then(|value| i32::try_from(value).ok()).unwrap_or(0)
-}
-
-/// An integer in an object.
-fn member(json: &mut JsonStream<impl Read>, name: &str) -> ReadResult<Option<i64>> {
-    let mut found = None;
-    json.object(|json, key| {
-        if key != name {
-            return json.skip();
-        }
-        found = json.integer()?;
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-/// The sizes x, y and z of an object. None if one is not positive.
-fn extent(json: &mut JsonStream<impl Read>) -> ReadResult<Option<[u32; 3]>> {
-    let mut sizes = BTreeMap::new();
-    json.object(|json, key| {
-        let size = json.integer()?.and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);
-        sizes.extend(size.map(|size| (key.to_owned(), size)));
-        Ok(())
-    })?;
-    let size = |name: &str| sizes.get(name).copied();
-    Ok(size("x").zip(size("y")).zip(size("z")).map(|((x, y), z)| [x, y, z]))
 }

@@ -5,6 +5,8 @@
 pub mod align;
 mod append;
 pub mod collective;
+pub(crate) mod copy;
+mod counters;
 pub mod forward;
 pub mod join;
 pub mod loss;

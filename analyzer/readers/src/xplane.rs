@@ -12,6 +12,8 @@ mod memory;
 mod plane;
 mod program;
 mod space;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
@@ -50,8 +52,17 @@ impl SpaceDamage {
     }
 }
 
-/// A launch call by its number.
-type DriverCalls = HashMap<u64, TraceCall>;
+/// Launch calls by their number, with the names of those that have one.
+type DriverCalls = HashMap<u64, (TraceCall, Option<Rc<str>>)>;
+
+/// Events that are left out, by their reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct RejectedEvents {
+    /// Names are lost.
+    unnamed: u64,
+    /// The end is before the begin.
+    backward: u64,
+}
 
 /// A trace while it is read.
 #[derive(Default)]
@@ -60,6 +71,8 @@ struct SpaceReader {
     /// Begin of the profile, nanoseconds since the Unix epoch.
     start_ns: i64,
     process: Option<u32>,
+    /// Numbers of processes are those of a host.
+    host: String,
     names: HashSet<Rc<str>>,
     calls: DriverCalls,
     /// The instruction of each kernel, by its place: module, program and instruction.
@@ -67,8 +80,9 @@ struct SpaceReader {
     functions: FrameFunctions,
     memory: memory::DeviceAllocations,
     damage: SpaceDamage,
-    /// Events whose names are lost.
-    unnamed: u64,
+    /// The first plane with events that is not read.
+    unread: Option<String>,
+    rejected: RejectedEvents,
     events: usize,
 }
 
@@ -99,7 +113,8 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     }
     let trace = &reader.trace;
     if trace.kernels.is_empty() && trace.works.is_empty() && trace.ops.is_empty() {
-        let reason = reader.damage.first.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let unread = reader.unread.map(|plane| format!(": it has events of plane `{plane}`"));
+        let reason = reader.damage.first.map(|reason| format!(": {reason}")).or(unread).unwrap_or_default();
         let message = format!(
             "`{path}` is a trace of XLA's profiler without work of a GPU and without events of the host{reason}"
         );
@@ -119,9 +134,7 @@ impl SpaceReader {
                     planes.push((TracePlane::read(plane, &mut self.damage), plane.bytes));
                 }
                 (2 | 3, ProtoValue::Message(_)) => warnings += 1,
-                (4, ProtoValue::Message(host)) => {
-                    self.trace.facts.insert("xprof.host".to_owned(), host.text());
-                }
+                (4, ProtoValue::Message(host)) => self.host = host.text(),
                 _ => {}
             }
         }
@@ -138,6 +151,7 @@ impl SpaceReader {
             } else if plane.event_count() > 0 {
                 let reason = format!("events of plane `{}`", plane.name);
                 self.trace.losses.add_many(LossKind::Source, &reason, plane.event_count(), None);
+                self.unread.get_or_insert_with(|| plane.name.to_owned());
             }
         }
         let compiled = planes.iter().filter(|(plane, _)| plane.name == program::PLANE);
@@ -186,18 +200,27 @@ impl SpaceReader {
         trace.tool = TOOL;
         let cuda_version = trace.facts.get("xprof.cuda_driver_version").and_then(|text| text.parse().ok());
         let process = TraceProcess::with_number(self.process.unwrap_or(0), Instrument::Timeline);
-        trace.processes.push(TraceProcess { cuda_version, ..process });
+        let mut process = TraceProcess { cuda_version, ..process };
+        if !self.host.is_empty() {
+            process.program = format!("xprof {}", self.host);
+            process.facts.insert("xprof.host".to_owned(), std::mem::take(&mut self.host));
+        }
+        trace.processes.push(process);
         let mut launching = HashSet::new();
         let mut call = |number: Option<u64>| {
             let call = self.calls.get(&number?)?;
             launching.insert(number);
-            Some(*call)
+            Some(call.clone())
         };
         for kernel in &mut trace.kernels {
-            kernel.call = call(kernel.correlation);
+            if let Some((call, name)) = call(kernel.correlation) {
+                (kernel.call, kernel.call_name) = (Some(call), name);
+            }
         }
-        for work in &mut trace.works {
-            work.call = work.call.or_else(|| call(work.correlation));
+        for work in trace.works.iter_mut().filter(|work| work.call.is_none()) {
+            if let Some((call, name)) = call(work.correlation) {
+                (work.call, work.call_name) = (Some(call), name);
+            }
         }
         let idle = self.calls.len().saturating_sub(launching.len()) as u64;
         join_ops(trace);
@@ -205,7 +228,7 @@ impl SpaceReader {
         let built_in = self.functions.built_in;
         std::mem::take(&mut self.functions).join(trace);
         std::mem::take(&mut self.memory).join(trace);
-        let unknown = program::join(trace, &self.instructions, modules);
+        let unplaced = program::join(trace, &self.instructions, modules);
         let without = |is: &dyn Fn(&TraceKernel) -> bool| {
             trace.kernels.iter().filter(|kernel| is(kernel)).count() as u64
         };
@@ -215,9 +238,11 @@ impl SpaceReader {
                 "kernels without grid and block, written as 0",
                 without(&|kernel| kernel.grid.is_none() || kernel.block.is_none()),
             ),
-            ("kernels of command buffers whose instruction is not known", unknown),
+            ("kernels of command buffers whose instruction is not known", unplaced.unknown),
+            ("operations of kernels without a launch call", unplaced.uncalled),
             ("calls of the driver that launch nothing", idle),
-            ("events without a name", self.unnamed),
+            ("events without a name", self.rejected.unnamed),
+            ("events that end before they begin", self.rejected.backward),
             ("built-in functions in Python stacks", built_in),
         ];
         let losses = &mut trace.losses;
@@ -238,14 +263,18 @@ fn visit(
     events: &PlaneEvents<'_, '_>,
     start_ns: i64,
     damage: &mut SpaceDamage,
-    unnamed: &mut u64,
+    rejected: &mut RejectedEvents,
     mut visit: impl FnMut(plane::PlaneEvent<'_>, i64, Option<i64>) -> bool,
 ) {
     let base_ns = start_ns.saturating_add(events.begin_ns);
     for event in events.read(damage) {
         // Names stand behind the lines of a plane: one that ends too early has none.
         if event.name.is_empty() {
-            *unnamed += 1;
+            rejected.unnamed += 1;
+            continue;
+        }
+        if event.duration_ps.is_some_and(|length| length < 0) {
+            rejected.backward += 1;
             continue;
         }
         let begin_ns = base_ns.saturating_add(nanoseconds(event.offset_ps));

@@ -6,7 +6,7 @@ mod magic;
 mod utf16;
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, ErrorKind, Read};
+use std::io::{self, BufRead as _, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::{ReadError, ReadResult};
@@ -82,8 +82,7 @@ impl ImportInput {
             return Ok(Self { path: path.to_owned(), hash, bytes, form: FileForm::Folder });
         }
         let bytes = io::copy(&mut File::open(path).map_err(wrong)?, &mut hasher).map_err(wrong)?;
-        let is_table = archive::has_tables(path).map_err(wrong)?;
-        let form = if is_table {
+        let form = if archive::has_tables(path) {
             FileForm::ArrowTables
         } else {
             form(path, &head(&mut unpacked(path)?).map_err(wrong)?)?
@@ -144,6 +143,16 @@ fn unpacked(path: &Path) -> ReadResult<Box<dyn Read>> {
     }
     let message = format!("`{}` is packed more than {MAX_PACKINGS} times", path.display());
     Err(ReadError::message(message).hint("unpack it first".to_owned()))
+}
+
+/// The bytes of an archive of tables, unpacked from gzip or zstd.
+pub(crate) fn archive_bytes(path: &Path) -> io::Result<Box<dyn Read>> {
+    let mut reader = BufReader::new(File::open(path)?);
+    Ok(match BytePacking::from_bytes(reader.fill_buf()?) {
+        BytePacking::Gzip => Box::new(BufReader::new(bounded(MultiGzDecoder::new(reader)))),
+        BytePacking::Zstd => Box::new(BufReader::new(bounded(zstd::Decoder::with_buffer(reader)?))),
+        _ => Box::new(reader),
+    })
 }
 
 /// The outermost packing of bytes.

@@ -1,5 +1,8 @@
 //! Protocol buffers: the fields of a message, with their positions in the file. A reader names the fields that it knows.
 
+#[cfg(test)]
+pub(crate) mod encoded;
+
 /// Most bytes of a number.
 const MAX_NUMBER_BYTES: usize = 10;
 

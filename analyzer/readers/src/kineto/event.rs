@@ -31,7 +31,7 @@ pub(super) struct TraceEvent {
 }
 
 /// Arguments of all categories.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct EventArguments {
     pub(super) correlation: Option<i64>,
     pub(super) device: Option<i64>,
@@ -62,6 +62,8 @@ pub(super) struct EventArguments {
     pub(super) call_stack: Vec<String>,
     /// The Python stack of an op.
     pub(super) python_stack: Option<String>,
+    /// True if the length is no measurement: stallmap's own exports say so.
+    pub(super) is_estimated: bool,
     /// True with arguments of another profiler.
     pub(super) is_of_rocprof: bool,
 }
@@ -87,7 +89,7 @@ impl LeftOut {
 }
 
 /// Names of arguments with one value.
-const SCALARS: [&str; 21] = [
+const SCALARS: [&str; 22] = [
     "correlation",
     "device",
     "stream",
@@ -108,8 +110,12 @@ const SCALARS: [&str; 21] = [
     "kernel",
     "cuda_sync_kind",
     "sycl queue",
+    "duration",
     "name",
 ];
+
+/// Words of stallmap's exports for lengths of kernels that are no measurement in the program.
+const ESTIMATES: [&str; 2] = ["estimated from samples", "of a replay"];
 
 impl TraceEvent {
     /// Reads a member. False for one that no event has, which is not read.
@@ -188,6 +194,7 @@ impl EventArguments {
             "Device Id" => self.device_id = integer(&value),
             // A queue of oneAPI has a number, or an address.
             "sycl queue" => self.stream = self.stream.or(integer(&value)).or(address(&value)),
+            "duration" => self.is_estimated = ESTIMATES.contains(&value.as_str()),
             "name" => self.label = Some(value),
             "Call stack" => self.python_stack = Some(value).filter(|stack| !stack.is_empty()),
             "kernel" => self.kernel = Some(value),

@@ -150,12 +150,13 @@ impl KinetoReader {
         let kernels = &self.trace.kernels;
         let without =
             |is: &dyn Fn(&TraceKernel) -> bool| kernels.iter().filter(|kernel| is(kernel)).count() as u64;
-        losses.add_many(
-            LossKind::Source,
-            "kernels without a launch call in the trace: launched before it began",
-            without(&|kernel| kernel.call.is_none()),
-            None,
-        );
+        let uncalled = without(&|kernel| kernel.call.is_none());
+        let reason = if uncalled < kernels.len() as u64 || self.has_launch || self.left.calls > 0 {
+            "kernels without a launch call in the trace: launched before it began"
+        } else {
+            "kernels without a launch call: the trace has no calls"
+        };
+        losses.add_many(LossKind::Source, reason, uncalled, None);
         let shapeless = without(&|kernel| kernel.grid.is_none() || kernel.block.is_none());
         losses.add_many(LossKind::Source, "kernels without grid and block, written as 0", shapeless, None);
         let unmeasured = without(&|kernel| kernel.time_ns.is_none());

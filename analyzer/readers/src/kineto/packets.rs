@@ -56,8 +56,7 @@ struct PacketHead {
 /// Reads a trace.
 pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     parse(BufReader::new(input.open()?)).map_err(|reason| {
-        let message =
-            format!("`{}` is not a complete trace of PyTorch's profiler: {reason}", input.path.display());
+        let message = format!("`{}` is not a trace of PyTorch's profiler: {reason}", input.path.display());
         ReadError::message(message)
             .hint("write it with `export_chrome_trace`, as `.pftrace` or as JSON".to_owned())
     })
@@ -285,7 +284,7 @@ impl PacketTrace {
     /// A piece of work of a GPU.
     fn stage(&mut self, message: ProtoReader<'_>, head: PacketHead) -> Result<(), String> {
         let mut event = TraceEvent { phase: "X".to_owned(), begin_ns: head.time_ns, ..TraceEvent::default() };
-        let mut stage = String::new();
+        let (mut stage, mut queue) = (String::new(), String::new());
         for field in message {
             match field? {
                 (2, ProtoValue::Number(length)) => event.duration_ns = i64::try_from(length).ok(),
@@ -297,6 +296,7 @@ impl PacketTrace {
                         .put(name.strip_suffix(" id").filter(|name| is_place(name)).unwrap_or(&name), value);
                 }
                 (11, ProtoValue::Number(gpu)) => event.thread.0 = gpu.to_string(),
+                (13, ProtoValue::Number(number)) => queue = self.name(head, STAGES, number),
                 (14, ProtoValue::Number(number)) => stage = self.name(head, STAGES, number),
                 (17, ProtoValue::Message(name)) => event.name = name.text(),
                 (20, ProtoValue::Number(name)) => event.name = self.name(head, EVENT_NAMES, name),
@@ -313,6 +313,9 @@ impl PacketTrace {
         if event.name.is_empty() {
             event.name.clone_from(&event.category);
         }
+        // The name of a queue ends with the number of its stream.
+        let stream = queue.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok();
+        event.arguments.stream = event.arguments.stream.or(stream);
         self.count()?;
         self.reading.take(event);
         Ok(())
@@ -349,7 +352,9 @@ impl PacketTrace {
         let without_end = std::mem::take(&mut self.slices).join(|event| self.reading.take(event));
         let trace = &mut self.reading.trace;
         if trace.kernels.is_empty() && trace.works.is_empty() && trace.ops.is_empty() {
-            return Err(self.damage.unwrap_or_else(|| "it has no kernels and no ops".to_owned()));
+            let other = self.reading.left.categories().next();
+            let other = other.map(|category| format!("its events are such as of category `{category}`"));
+            return Err(self.damage.or(other).unwrap_or_else(|| "it has no kernels and no ops".to_owned()));
         }
         trace.losses.add_many(
             LossKind::Source,

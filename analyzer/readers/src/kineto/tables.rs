@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::io;
 use std::path::Path;
 
 use crate::error::{ReadError, ReadResult};
-use crate::formats::input::ImportInput;
 use crate::formats::input::archive::tar_files;
+use crate::formats::input::{ImportInput, archive_bytes};
 use crate::model::TraceModel;
 use crate::nsys::cell::SqlRow;
 use crate::nsys::folder::TableFolder;
@@ -32,7 +32,7 @@ pub(crate) fn read_archive(input: &ImportInput) -> ReadResult<TraceModel> {
     let path = &input.path;
     let wrong = |error: io::Error| ReadError::io(error, format!("unpack `{}`", path.display()));
     let folder = tempfile::tempdir().map_err(wrong)?;
-    let mut file = BufReader::new(File::open(path).map_err(wrong)?);
+    let mut file = archive_bytes(path).map_err(wrong)?;
     let count = tar_files(&mut file, |name, content| {
         let name = name.rsplit('/').next().unwrap_or(name);
         let table = name.strip_suffix(".arrow").unwrap_or(name);
@@ -51,7 +51,12 @@ pub(crate) fn read_archive(input: &ImportInput) -> ReadResult<TraceModel> {
         let hint = "give the archive of `trace_processor export arrow_tar`, or the folder of `nsys export -t arrowdir`";
         return Err(ReadError::message(message).hint(hint.to_owned()));
     }
-    report(ReportTables::Folder(TableFolder::open(folder.path())), path)
+    // Messages name the archive in place of the folder.
+    report(ReportTables::Folder(TableFolder::open(folder.path())), path).map_err(|error| {
+        let text = error.to_string();
+        let text = text.replace(&folder.path().display().to_string(), &path.display().to_string());
+        ReadError::message(text).hint(error.hint)
+    })
 }
 
 /// Reads the tables. None without slices.
@@ -126,7 +131,7 @@ impl TableReader<'_> {
     /// Adds the slices as events. False without their table.
     fn slices(&mut self, lanes: &HashMap<i64, (String, String)>) -> ReadResult<bool> {
         let mut reading = std::mem::take(&mut self.reading);
-        let mut sets = std::mem::take(&mut self.arguments);
+        let sets = std::mem::take(&mut self.arguments);
         let columns = ["ts", "dur", "track_id", "category", "name", "arg_set_id"];
         let mut result = Ok(());
         let is_there = self.rows("slice", &columns, |row| {
@@ -139,7 +144,8 @@ impl TableReader<'_> {
                 begin_ns: row.integer(0),
                 // A slice that the trace does not end has the length -1.
                 duration_ns: row.integer(1).filter(|length| *length >= 0),
-                arguments: row.integer(5).and_then(|set| sets.remove(&set)).unwrap_or_default(),
+                // Slices with equal arguments share a set.
+                arguments: row.integer(5).and_then(|set| sets.get(&set)).cloned().unwrap_or_default(),
                 ..TraceEvent::default()
             };
             if result.is_ok() {
@@ -191,4 +197,26 @@ fn element<T: Default>(list: &mut Vec<T>, place: usize) -> &mut T {
         list.resize_with(place + 1, T::default);
     }
     &mut list[place]
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::nsys::database::OpenDatabase;
+
+    #[test]
+    fn slices_of_one_set_have_its_arguments() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let tables = "CREATE TABLE slice (ts, dur, track_id, category, name, arg_set_id);
+            INSERT INTO slice VALUES (10, 5, 1, 'kernel', 'k', 3), (20, 5, 1, 'kernel', 'k', 3);
+            CREATE TABLE args (arg_set_id, key, int_value, string_value);
+            INSERT INTO args VALUES (3, 'args.stream', 7, NULL), (3, 'args.registers per thread', 32, NULL)";
+        Connection::open(file.path()).unwrap().execute_batch(tables).unwrap();
+        let tables = ReportTables::Database(OpenDatabase::open(file.path()).unwrap());
+        let trace = read(&tables, file.path()).unwrap().unwrap();
+        let kernels: Vec<_> = trace.kernels.iter().map(|kernel| (kernel.stream, kernel.registers)).collect();
+        assert_eq!(kernels, [(7, Some(32)), (7, Some(32))]);
+    }
 }

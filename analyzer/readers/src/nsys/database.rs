@@ -118,7 +118,7 @@ fn cell(row: &rusqlite::Row<'_>, column: usize) -> SqlCell {
 /// The failure of a file of which nothing can be read.
 pub(super) fn failure(path: &Path, error: &impl std::fmt::Display) -> ReadError {
     ReadError::message(format!("`{}` cannot be read as SQLite: {error}", path.display()))
-        .hint("unpack it, or export it again with `nsys export -t sqlite`".to_owned())
+        .hint("unpack it, or write it again, a report with `nsys export -t sqlite`".to_owned())
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ const WARP_CYCLES: &str = "proton__normalized_cycles.";
 const COUNT: &str = "proton__scope_count.";
 /// Most events of a trace.
 const MAX_EVENTS: u64 = 1 << 24;
+/// Most bytes of the names of all scopes in a tree, each with those around it.
+const MAX_PATH_BYTES: usize = 256 << 20;
 /// Most names of a call stack.
 const MAX_CALLS: usize = 256;
 /// Cycles in a microsecond of the trace.
@@ -43,13 +45,16 @@ pub(super) struct KernelScopes {
     by_kernel: HashMap<usize, Vec<ScopeCycles>>,
     /// Scopes outside of kernels.
     pub(super) lost: u64,
+    /// Scopes whose names are too long.
+    pub(super) unnamed: u64,
 }
 
 impl KernelScopes {
     /// The kernel of a scope with cycles is the innermost node around it without.
     pub(super) fn from_nodes(nodes: &[ScopeNode]) -> Self {
-        let mut scopes =
-            Self { is_inside: Vec::with_capacity(nodes.len()), by_kernel: HashMap::new(), lost: 0 };
+        let is_inside = Vec::with_capacity(nodes.len());
+        let mut scopes = Self { is_inside, by_kernel: HashMap::new(), lost: 0, unnamed: 0 };
+        let mut path_bytes = 0;
         let mut paths: HashMap<usize, (usize, String)> = HashMap::new();
         for (place, node) in nodes.iter().enumerate() {
             let outer = node.parent.and_then(|parent| paths.get(&parent));
@@ -64,6 +69,12 @@ impl KernelScopes {
             };
             let path =
                 outer.map_or_else(|| node.name.to_string(), |(_, path)| format!("{path}/{}", node.name));
+            path_bytes += path.len();
+            if path_bytes > MAX_PATH_BYTES {
+                scopes.is_inside.push(true);
+                scopes.unnamed += 1;
+                continue;
+            }
             let numbers = [(CYCLES, node.cycles), (WARP_CYCLES, node.normalized_cycles)];
             let numbers = numbers.into_iter().filter_map(|(name, cycles)| {
                 Some(ScopeCycles { metric: format!("{name}{path}").into(), cycles: cycles? })
@@ -273,4 +284,29 @@ pub(crate) fn call_stack(json: &mut JsonStream<impl Read>) -> ReadResult<Vec<Str
         Ok(())
     })?;
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_nested_scopes_are_bounded() {
+        let name: Rc<str> = "s".repeat(super::super::MAX_NAME_BYTES).into();
+        // A root, a kernel, and scopes inside of each other: their names grow with the level.
+        let nodes: Vec<ScopeNode> = (0..200_usize)
+            .map(|place| ScopeNode {
+                parent: place.checked_sub(1),
+                name: Rc::clone(&name),
+                cycles: (place > 1).then_some(1.0),
+                ..ScopeNode::default()
+            })
+            .collect();
+        let scopes = KernelScopes::from_nodes(&nodes);
+        let found = scopes.for_kernel(1);
+        let bytes: usize = found.iter().map(|scope| scope.metric.len()).sum();
+        assert!(bytes < MAX_PATH_BYTES + (1 << 20), "{bytes}");
+        assert_eq!(found.len() as u64 + scopes.unnamed + scopes.lost, 198);
+        assert!(scopes.unnamed > 0);
+    }
 }

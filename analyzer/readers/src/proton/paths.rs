@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use crate::error::{ReadError, ReadResult};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
 use super::cycles::{KernelScopes, ScopeCycles};
@@ -12,7 +11,7 @@ use crate::model::{
     RegionNumber, TraceCall, TraceCounter, TraceFrame, TraceKernel, TraceModel, TraceOp, TraceProcess,
 };
 
-/// Most launches of a profile.
+/// Most launches of a profile that are rows.
 const MAX_LAUNCHES: u64 = 2_000_000;
 /// The metric of times, by ncu's name: the duration of one launch.
 const TIME: &str = "gpu__time_duration.sum";
@@ -32,18 +31,15 @@ pub(crate) struct TracePaths {
     stacks: HashMap<Vec<usize>, usize>,
     /// Places below others in call stacks, by their names.
     known: HashMap<(ScopeContext, String), ScopeContext>,
-    launches: u64,
+    /// Most launches of a call path that are rows.
+    most_launches: u64,
 }
 
 /// The trace of a tree.
-///
-/// # Errors
-///
-/// Too many launches.
-pub(super) fn trace(reading: ProtonReader) -> ReadResult<TraceModel> {
+pub(super) fn trace(reading: ProtonReader) -> TraceModel {
     let ProtonReader { nodes, devices, losses, .. } = reading;
     let trace = TraceModel { tool: "proton", devices, losses, ..TraceModel::default() };
-    let mut paths = TracePaths::for_trace(trace);
+    let mut paths = TracePaths { most_launches: most_launches(&nodes), ..TracePaths::for_trace(trace) };
     let is_path = above_kernels(&nodes);
     let scopes = KernelScopes::from_nodes(&nodes);
     let mut contexts: Vec<ScopeContext> = Vec::with_capacity(nodes.len());
@@ -54,7 +50,7 @@ pub(super) fn trace(reading: ProtonReader) -> ReadResult<TraceModel> {
         if node.launches().is_some() || (!is_inner && !numbers.is_empty()) {
             // A frame that was not profiled down to its kernels has their launches.
             let context = if frame(&node.name).is_some() { paths.enter(&node.name, outer) } else { outer };
-            paths.launch(node, context, numbers)?;
+            paths.launch(node, context, numbers);
         }
         let is_root = node.parent.is_none() && (&*node.name == "ROOT" || node.name.is_empty());
         let is_scope = is_path || (node.launches().is_none() && numbers.is_empty());
@@ -66,7 +62,9 @@ pub(super) fn trace(reading: ProtonReader) -> ReadResult<TraceModel> {
     }
     let reason = "cycles of scopes outside of kernels";
     paths.trace.losses.add_many(LossKind::Source, reason, scopes.lost, None);
-    Ok(paths.finish())
+    let reason = "scopes inside of kernels whose names take more than 256 MiB";
+    paths.trace.losses.add_many(LossKind::Source, reason, scopes.unnamed, None);
+    paths.finish()
 }
 
 /// For each node, true if a node below it is a kernel.
@@ -79,6 +77,22 @@ fn above_kernels(nodes: &[ScopeNode]) -> Vec<bool> {
         }
     }
     found
+}
+
+/// The most launches of one call path with which all paths together have few enough. Each has at least one.
+fn most_launches(nodes: &[ScopeNode]) -> u64 {
+    let mut counts: Vec<u64> = nodes.iter().filter_map(ScopeNode::launches).map(|(count, _)| count).collect();
+    counts.sort_unstable();
+    let (mut left, mut paths) = (MAX_LAUNCHES, counts.len() as u64);
+    // Paths with few launches leave the rest of their share to those with many.
+    for count in counts {
+        if count > left / paths {
+            return (left / paths).max(1);
+        }
+        left -= count;
+        paths -= 1;
+    }
+    MAX_LAUNCHES
 }
 
 impl TracePaths {
@@ -143,28 +157,27 @@ impl TracePaths {
         stack
     }
 
-    /// Adds the launches of a kernel. Shares of a sum differ by one nanosecond, and add up to it.
+    /// Adds the launches of a kernel. Shares of a sum differ by one nanosecond, and add up to it. Of a long run only some
+    /// are rows.
     ///
     /// A kernel with cycles alone is one launch without a time: the profile has neither the number nor times.
-    fn launch(&mut self, node: &ScopeNode, outer: ScopeContext, cycles: &[ScopeCycles]) -> ReadResult<()> {
+    fn launch(&mut self, node: &ScopeNode, outer: ScopeContext, cycles: &[ScopeCycles]) {
         let measured = node.launches();
         let (count, time_ns) = measured.unwrap_or((1, 0));
         if measured.is_none() {
             let reason = "launches of kernels with cycles of scopes alone: one row has their sum";
             self.trace.losses.add(LossKind::Source, reason, Some(&node.name));
         }
-        self.launches = self.launches.saturating_add(count);
-        if self.launches > MAX_LAUNCHES {
-            let message = format!("the profile has more than {MAX_LAUNCHES} launches");
-            return Err(ReadError::message(message).hint("profile fewer steps".to_owned()));
-        }
+        let rows = count.min(self.most_launches);
+        let reason = "launches of call paths that have too many: others have the mean of all";
+        self.trace.losses.add_many(LossKind::Source, reason, count - rows, Some(&node.name));
         if count > 1 {
             let reason = "times of single launches: each has the mean of its call path";
-            self.trace.losses.add_many(LossKind::Source, reason, count, None);
+            self.trace.losses.add_many(LossKind::Source, reason, rows, None);
         }
         let longer = time_ns % count;
         let metric: Rc<str> = TIME.into();
-        for number in 0..count {
+        for number in 0..rows {
             let kernel = self.trace.kernels.len();
             self.trace.kernels.push(kernel_of(node, outer));
             let share = time_ns / count + u64::from(number < longer);
@@ -183,7 +196,6 @@ impl TracePaths {
                 unit: unit.to_owned(),
             }));
         }
-        Ok(())
     }
 
     /// Numbers of a path without launches: those of a scope are its own, others are counted. The root lists names of
@@ -264,6 +276,22 @@ fn frame(name: &str) -> Option<TraceFrame> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn kernel(count: i64, time_ns: i64) -> ScopeNode {
+        ScopeNode { count: Some(count), time_ns: Some(time_ns), ..ScopeNode::default() }
+    }
+
+    #[test]
+    fn a_long_run_keeps_some_launches_of_each_kernel() {
+        let nodes = vec![kernel(1_500_000, 3_000_000), kernel(600_000, 600_000), kernel(100, 1000)];
+        let most = most_launches(&nodes);
+        assert_eq!(most, 1_399_900);
+        let trace = trace(ProtonReader { nodes, ..ProtonReader::default() });
+        assert_eq!(trace.kernels.len() as u64, MAX_LAUNCHES);
+        let lost = trace.losses.rows().find(|(_, reason, ..)| reason.contains("too many"));
+        assert_eq!(lost.map(|(_, _, count, _)| count), Some(1_500_000 - most));
+        assert_eq!((most_launches(&[kernel(1, 1)]), most_launches(&[])), (MAX_LAUNCHES, MAX_LAUNCHES));
+    }
 
     #[test]
     fn names_are_frames() {

@@ -37,6 +37,11 @@ pub(super) fn direction(details: &str, name: &str) -> CopyKind {
     }
 }
 
+/// The memory of both sides of a copy, in XLA's words.
+pub(super) fn sides(details: &str) -> Option<String> {
+    Some(format!("{} -> {}", word(details, "kind_src")?, word(details, "kind_dst")?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +60,7 @@ mod tests {
     fn directions_are_those_of_both_sides() {
         let copy = "kind_src:device kind_dst:pinned size:4 dest:0 async:1";
         assert_eq!(direction(copy, "MemcpyD2H"), CopyKind::DeviceToHost);
+        assert_eq!((sides(copy).as_deref(), sides("size:4")), (Some("device -> pinned"), None));
         assert_eq!(direction("kind_src:unknown kind_dst:unknown", "MemcpyH2D"), CopyKind::HostToDevice);
         assert_eq!(direction("", "copy"), CopyKind::Other);
     }

@@ -1,18 +1,19 @@
 //! Planes of GPUs: their properties, and the work of their streams.
 
-use stallmap_schema::word::{ActivityKind, LossKind};
+use stallmap_schema::word::{ActivityKind, CopyKind, LossKind};
 
-use super::details::{direction, extent, number};
+use super::details::{direction, extent, number, sides};
 use super::plane::{PlaneEvent, StatValue, TracePlane};
 use super::program::KernelOrigin;
 use super::{SpaceReader, visit};
 use crate::model::{TraceActivity, TraceDevice, TraceKernel};
+use crate::trace::copy::peer;
 
 impl SpaceReader {
     /// Reads a plane. Lines that are not streams were computed from these by a viewer.
     pub(super) fn device(&mut self, plane: &TracePlane<'_>, ordinal: i32) {
         self.trace.devices.push(described(plane, ordinal));
-        let (mut damage, mut unnamed) = (std::mem::take(&mut self.damage), self.unnamed);
+        let (mut damage, mut rejected) = (std::mem::take(&mut self.damage), self.rejected);
         for line in plane.lines(&mut damage) {
             let stream = line.name.strip_prefix("Stream #").and_then(|name| {
                 let end = name.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(name.len());
@@ -23,12 +24,12 @@ impl SpaceReader {
                 self.trace.losses.add(LossKind::Source, reason, Some(line.name));
                 continue;
             };
-            visit(&line, self.start_ns, &mut damage, &mut unnamed, |event, begin_ns, end_ns| {
+            visit(&line, self.start_ns, &mut damage, &mut rejected, |event, begin_ns, end_ns| {
                 self.work(&event, (ordinal, stream), begin_ns, end_ns);
                 self.count()
             });
         }
-        (self.damage, self.unnamed) = (damage, unnamed);
+        (self.damage, self.rejected) = (damage, rejected);
     }
 
     fn work(
@@ -38,9 +39,15 @@ impl SpaceReader {
         begin_ns: i64,
         end_ns: Option<i64>,
     ) {
-        let is_copy = event.copy.is_some() || event.name.starts_with("Memcpy");
-        if is_copy || event.fill.is_some() || event.name.starts_with("Memset") {
+        // Names of kernels are the program's.
+        let is_named = |name: &str| event.kernel.is_none() && event.name.starts_with(name);
+        let is_copy = event.copy.is_some() || is_named("Memcpy");
+        if is_copy || event.fill.is_some() || is_named("Memset") {
             let details = event.copy.or(event.fill).unwrap_or("");
+            let copy = is_copy.then(|| direction(details, event.name));
+            // Other copies have the number of their own GPU.
+            let other = number(details, "dest").filter(|_| copy == Some(CopyKind::DeviceToDevice));
+            let memory = sides(details).filter(|_| is_copy).map(|memory| self.shared(&memory));
             self.trace.works.push(TraceActivity {
                 process: 0,
                 kind: if is_copy { ActivityKind::Copy } else { ActivityKind::Fill },
@@ -49,13 +56,13 @@ impl SpaceReader {
                 begin_ns,
                 end_ns,
                 bytes: number(details, "size").or_else(|| number(details, "num_bytes")),
-                copy: is_copy.then(|| direction(details, event.name)),
-                peer: None,
+                copy,
+                peer: peer(Some(device), [other, None]),
                 wait: None,
                 correlation: event.correlation,
                 call: None,
                 call_name: None,
-                memory: None,
+                memory,
                 op: None,
             });
             return;

@@ -15,14 +15,14 @@ const GPU_ALLOCATOR: &str = "GPU_";
 impl SpaceReader {
     /// Reads the plane.
     pub(super) fn host(&mut self, plane: &TracePlane<'_>) {
-        let (mut damage, mut unnamed) = (std::mem::take(&mut self.damage), self.unnamed);
+        let (mut damage, mut rejected) = (std::mem::take(&mut self.damage), self.rejected);
         // A list that grows is copied. Kernels have ops, too.
         let events = usize::try_from(plane.event_count()).unwrap_or(MAX_EVENTS) + self.trace.kernels.len();
         self.trace.ops.reserve_exact(events.min(MAX_EVENTS));
         // Lines of one number are one thread: the lines of some profilers have none.
         for (place, line) in (1_u64..).zip(plane.lines(&mut damage)) {
             let thread = if line.id == 0 { place } else { line.id };
-            visit(&line, self.start_ns, &mut damage, &mut unnamed, |event, begin_ns, end_ns| {
+            visit(&line, self.start_ns, &mut damage, &mut rejected, |event, begin_ns, end_ns| {
                 match end_ns {
                     Some(end_ns) => self.span(&event, TraceCall { thread, begin_ns, end_ns }),
                     None => self.moment(&event, thread, begin_ns),
@@ -30,15 +30,18 @@ impl SpaceReader {
                 self.count()
             });
         }
-        (self.damage, self.unnamed) = (damage, unnamed);
+        (self.damage, self.rejected) = (damage, rejected);
     }
 
     /// A call of the driver, a function or a region.
     fn span(&mut self, event: &PlaneEvent<'_>, call: TraceCall) {
-        if let Some(kind) = host_wait(event.name) {
+        let is_call = is_call(event.name);
+        if let Some(kind) = host_wait(event.name).filter(|_| is_call || event.correlation.is_some()) {
             self.trace.works.push(TraceActivity::for_wait(0, kind, call, event.correlation));
         } else if let Some(number) = event.correlation {
-            self.calls.insert(number, call);
+            // Calls may have the names of their kernels.
+            let name = is_call.then(|| self.shared(event.name));
+            self.calls.insert(number, (call, name));
         } else if let Some(name) = event.name.strip_prefix(FUNCTION) {
             self.functions.add_parsed(call, name, function);
         } else {
@@ -55,11 +58,7 @@ impl SpaceReader {
 
     /// An event without a length: of an allocator, or a mark.
     fn moment(&mut self, event: &PlaneEvent<'_>, thread: u64, time_ns: i64) {
-        let device = event.allocator.and_then(|name| {
-            let name = name.strip_prefix(GPU_ALLOCATOR)?;
-            name.split('_').next()?.parse::<i32>().ok()
-        });
-        match device {
+        match event.allocator.and_then(device) {
             Some(device) => self.memory.add(event, device, thread, time_ns),
             None if event.allocator.is_some() => {
                 let reason = "allocations and frees of memory of the host";
@@ -72,19 +71,67 @@ impl SpaceReader {
     }
 }
 
+/// The GPU of an allocator, from `GPU_0_bfc` or `GPU_collectivememory_0_bfc`.
+fn device(allocator: &str) -> Option<i32> {
+    let name = allocator.strip_prefix(GPU_ALLOCATOR)?;
+    let name = name.split_once("_bfc").map_or(name, |(name, _)| name);
+    name.rsplit('_').next()?.parse().ok()
+}
+
+/// True for a name of a function of a driver or a runtime, as `cuLaunchKernel`.
+fn is_call(name: &str) -> bool {
+    let is_of = |library| {
+        let name = name.strip_prefix(library)?.chars().next()?;
+        Some(name.is_ascii_uppercase())
+    };
+    ["cuda", "cu", "hip"].into_iter().any(|library| is_of(library) == Some(true))
+}
+
 /// The frame of a function, from `file.py:12 name`. Built-in functions have no line, and no frame.
+///
+/// The name of a file may have spaces.
 fn function(name: &str) -> Option<TraceFrame> {
-    let (place, function) = name.split_once(' ')?;
-    let (file, line) = place.rsplit_once(':')?;
-    Some(TraceFrame { file: file.to_owned(), function: function.to_owned(), line: line.parse().ok()? })
+    name.match_indices(' ').find_map(|(at, space)| {
+        let (file, line) = name.get(..at)?.rsplit_once(':')?;
+        let function = name.get(at + space.len()..)?.to_owned();
+        Some(TraceFrame { file: file.to_owned(), function, line: line.parse().ok()? })
+    })
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
+    fn calls_have_the_names_of_a_library() {
+        for name in ["cuLaunchKernel", "cudaStreamSynchronize", "hipDeviceSynchronize"] {
+            assert!(super::is_call(name), "{name}");
+        }
+        for name in ["Synchronize gradients", "cutlass_gemm", "cu", "custom-call"] {
+            assert!(!super::is_call(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn allocators_have_the_number_of_their_gpu() {
+        for (name, device) in [
+            ("GPU_0_bfc", Some(0)),
+            ("GPU_collectivememory_3_bfc", Some(3)),
+            ("GPU_2", Some(2)),
+            ("GPU_host_bfc", None),
+            ("gpu_host_bfc", None),
+        ] {
+            assert_eq!(super::device(name), device, "{name}");
+        }
+    }
+
+    #[test]
     fn functions_have_their_lines() {
         let frame = super::function("profiler.py:307 trace").unwrap();
         assert_eq!((frame.file.as_str(), frame.line, frame.function.as_str()), ("profiler.py", 307, "trace"));
+        let frame = super::function("my file.py:12 <lambda> a:1 b").unwrap();
+        assert_eq!(
+            (frame.file.as_str(), frame.line, frame.function.as_str()),
+            ("my file.py", 12, "<lambda> a:1 b")
+        );
         assert_eq!(super::function("builtins len"), None);
     }
 }

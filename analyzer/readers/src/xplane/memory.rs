@@ -14,6 +14,7 @@ struct MemoryChange {
     time_ns: i64,
     address: u64,
     bytes: u64,
+    requested: Option<u64>,
     is_free: bool,
 }
 
@@ -33,7 +34,8 @@ impl DeviceAllocations {
             return;
         };
         let is_free = event.name.contains("Dealloc");
-        self.changes.push(MemoryChange { device, thread, time_ns, address, bytes, is_free });
+        let requested = event.requested.filter(|requested| *requested > 0);
+        self.changes.push(MemoryChange { device, thread, time_ns, address, bytes, requested, is_free });
     }
 
     /// Pairs each free with the allocation of its address before it. A free without one is of older memory.
@@ -62,7 +64,7 @@ impl DeviceAllocations {
                 device: change.device,
                 address: change.address,
                 bytes: change.bytes,
-                requested: None,
+                requested: change.requested.filter(|_| !change.is_free),
                 alloc_ns: (!change.is_free).then_some(change.time_ns),
                 free_ns: change.is_free.then_some(change.time_ns),
                 op: op.filter(|_| !change.is_free),

@@ -6,6 +6,9 @@ use crate::formats::proto::{ProtoReader, ProtoValue};
 
 use super::SpaceDamage;
 
+/// Most lines, names and statistics of a plane: each takes a hundred bytes of memory.
+pub(super) const MAX_PARTS: usize = 1 << 22;
+
 /// Statistics that are read, by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatField {
@@ -18,10 +21,12 @@ pub(crate) enum StatField {
     Module,
     Program,
     Path,
+    Operation,
     Step,
     Allocator,
     Address,
     Bytes,
+    Requested,
 }
 
 impl StatField {
@@ -36,10 +41,12 @@ impl StatField {
             "hlo_module" => Self::Module,
             "program_id" => Self::Program,
             "name" => Self::Path,
+            "tf_op" => Self::Operation,
             "step_num" => Self::Step,
             "allocator_name" => Self::Allocator,
             "addr" => Self::Address,
             "allocation_bytes" => Self::Bytes,
+            "requested_bytes" => Self::Requested,
             _ => return None,
         })
     }
@@ -105,17 +112,24 @@ pub(crate) struct PlaneEvent<'a> {
     pub(crate) module: Option<&'a str>,
     pub(crate) program: Option<u64>,
     pub(crate) path: Option<&'a str>,
+    /// TensorFlow's path of the operation, with its type behind a colon.
+    pub(crate) operation: Option<&'a str>,
     pub(crate) step: Option<u64>,
     pub(crate) allocator: Option<&'a str>,
     pub(crate) address: Option<u64>,
     pub(crate) bytes: Option<u64>,
+    pub(crate) requested: Option<u64>,
 }
 
 impl<'a> TracePlane<'a> {
     /// Reads a plane: everything but its events.
     pub(crate) fn read(message: ProtoReader<'a>, damage: &mut SpaceDamage) -> Self {
         let mut plane = Self::default();
-        for field in message.lenient() {
+        for (count, field) in message.lenient().enumerate() {
+            if count >= MAX_PARTS {
+                damage.add(format!("byte {}: a plane with more than {MAX_PARTS} parts", message.at));
+                return plane;
+            }
             match field {
                 Ok((2, ProtoValue::Message(name))) => plane.name = text(name),
                 Ok((3, ProtoValue::Message(line))) => plane.lines.push(line),
@@ -274,10 +288,12 @@ impl<'a> PlaneEvents<'_, 'a> {
             (StatField::Module, StatValue::Text(value)) => event.module = Some(value),
             (StatField::Program, StatValue::Number(value)) => event.program = Some(value),
             (StatField::Path, StatValue::Text(value)) => event.path = Some(value),
+            (StatField::Operation, StatValue::Text(value)) => event.operation = Some(value),
             (StatField::Step, StatValue::Number(value)) => event.step = Some(value),
             (StatField::Allocator, StatValue::Text(value)) => event.allocator = Some(value),
             (StatField::Address, StatValue::Number(value)) => event.address = Some(value),
             (StatField::Bytes, StatValue::Number(value)) => event.bytes = Some(value),
+            (StatField::Requested, StatValue::Number(value)) => event.requested = Some(value),
             _ => {}
         }
     }

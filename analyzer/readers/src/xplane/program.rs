@@ -27,18 +27,32 @@ pub(super) struct KernelOrigin {
 }
 
 impl KernelOrigin {
-    /// None for kernels outside of modules.
+    /// None for kernels outside of modules and of operations.
     pub(super) fn from_event(
         event: &PlaneEvent<'_>,
         mut shared: impl FnMut(&str) -> Rc<str>,
     ) -> Option<Self> {
-        let (module, instruction) = event.module.zip(event.instruction)?;
+        let Some((module, instruction)) = event.module.zip(event.instruction) else {
+            return Self::from_operation(event.operation?, shared);
+        };
         Some(Self {
             module: shared(module),
             program: event.program,
             instruction: shared(instruction),
             path: event.path.filter(|path| !path.is_empty()).map(&mut shared),
             is_in_graph: event.is_in_graph,
+        })
+    }
+
+    /// The operation of a kernel that TensorFlow launched by itself, from `model/dense/MatMul:MatMul`.
+    fn from_operation(operation: &str, mut shared: impl FnMut(&str) -> Rc<str>) -> Option<Self> {
+        let path = operation.split_once(':').map_or(operation, |(path, _)| path);
+        Some(path).filter(|path| !path.is_empty()).map(|path| Self {
+            module: shared(""),
+            program: None,
+            instruction: shared(path),
+            path: Some(shared(path)),
+            is_in_graph: false,
         })
     }
 }
@@ -168,14 +182,22 @@ impl<'t> SourceStacks<'t> {
     }
 }
 
-/// Gives kernels the operation that they compute, as an op in their launch call. Returns the number of kernels in command
-/// buffers whose instruction is not known.
+/// Kernels whose operation is not known, or has no row.
+#[derive(Debug, Default)]
+pub(super) struct UnplacedKernels {
+    /// In command buffers, without an instruction.
+    pub(super) unknown: u64,
+    /// Without a launch call: their operation has no time.
+    pub(super) uncalled: u64,
+}
+
+/// Gives kernels the operation that they compute, as an op in their launch call.
 pub(super) fn join(
     trace: &mut TraceModel,
     origins: &[(usize, KernelOrigin)],
     modules: &ModuleTable<'_>,
-) -> u64 {
-    let mut unknown = 0;
+) -> UnplacedKernels {
+    let mut unplaced = UnplacedKernels::default();
     let mut known: HashMap<KernelOriginKey, FoundInstruction> = HashMap::new();
     let mut ops: HashMap<(Option<u64>, Rc<str>), usize> = HashMap::new();
     let mut stacks = SourceStacks::new(trace);
@@ -186,9 +208,11 @@ pub(super) fn join(
         let own = if origin.is_in_graph { Rc::clone(&name) } else { Rc::clone(&origin.instruction) };
         let key = (Rc::clone(&origin.module), origin.program, Rc::clone(&own));
         let found = known.entry(key).or_insert_with(|| found(origin, &name, modules, &mut stacks)).clone();
-        unknown += u64::from(!found.is_known);
-        // An op without a call has no time.
-        let Some(call) = call else { continue };
+        unplaced.unknown += u64::from(!found.is_known);
+        let Some(call) = call else {
+            unplaced.uncalled += 1;
+            continue;
+        };
         let trace = &mut *stacks.trace;
         // Kernels of one instruction and one call are of one op.
         let op = *ops.entry((correlation, own)).or_insert_with(|| {
@@ -201,7 +225,7 @@ pub(super) fn join(
             kernel.stack = found.stack.or(kernel.stack);
         }
     }
-    unknown
+    unplaced
 }
 
 fn op(trace: &TraceModel, call: TraceCall, parent: Option<usize>, found: &FoundInstruction) -> TraceOp {

@@ -12,6 +12,9 @@ const NAME_KEY: u8 = 0x12;
 /// Most bytes between a plane's key and its name: a length, and a number.
 const MAX_HEAD_BYTES: usize = 24;
 
+/// Most planes of a space, with the messages next to them.
+pub(super) const MAX_FIELDS: usize = 1 << 16;
+
 /// A field of a space.
 pub(super) type SpaceField<'a> = (u32, ProtoValue<'a>);
 
@@ -20,6 +23,10 @@ pub(super) fn fields<'a>(bytes: &'a [u8], damage: &mut SpaceDamage) -> Vec<Space
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        if found.len() >= MAX_FIELDS {
+            damage.add(format!("byte {at}: behind {MAX_FIELDS} planes and messages"));
+            break;
+        }
         let mut fields = ProtoReader::new(rest, at as u64).lenient();
         at = match fields.next() {
             Some(Ok((number, value))) => {

@@ -8,7 +8,7 @@ use crate::error::{ReadError, ReadResult};
 use flate2::read::DeflateDecoder;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::{ARROW, bounded, read_start};
+use super::{ARROW, archive_bytes, bounded, read_start};
 
 /// Bytes of a block of a tar archive.
 pub(super) const TAR_BLOCK_BYTES: usize = 512;
@@ -61,11 +61,11 @@ pub(super) fn is_tar(block: &[u8]) -> bool {
     block.get(257..262) == Some(b"ustar")
 }
 
-/// True for a tar archive whose first file is one of Arrow.
-pub(super) fn has_tables(path: &Path) -> io::Result<bool> {
+/// True for a tar archive, packed or not, whose first file is one of Arrow. What cannot be read is none.
+pub(super) fn has_tables(path: &Path) -> bool {
     let mut first = [0; TAR_BLOCK_BYTES + ARROW.len()];
-    read_start(&mut File::open(path)?, &mut first)?;
-    Ok(is_tar(&first) && first.ends_with(ARROW))
+    let result = archive_bytes(path).and_then(|mut bytes| read_start(&mut bytes, &mut first));
+    result.is_ok() && is_tar(&first) && first.ends_with(ARROW)
 }
 
 /// The only file of a tar archive.
@@ -175,4 +175,28 @@ fn not_one(path: &Path, kind: &str, files: usize) -> ReadError {
     let count = if files == 0 { "no file".to_owned() } else { format!("{files} files") };
     ReadError::message(format!("`{}` is a {kind} archive with {count}", path.display()))
         .hint("unpack it, and import the recording in it".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn archives_of_tables_may_be_packed() {
+        let mut block = vec![0; TAR_BLOCK_BYTES];
+        block[257..262].copy_from_slice(b"ustar");
+        let bytes = [&block, ARROW].concat();
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        writer.write_all(&bytes).unwrap();
+        let packed = writer.finish().unwrap();
+        let is_one = |bytes: &[u8]| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), bytes).unwrap();
+            has_tables(file.path())
+        };
+        assert!(is_one(&bytes) && is_one(&packed) && is_one(&zstd::encode_all(bytes.as_slice(), 1).unwrap()));
+        assert!(!is_one(&packed[..8]) && !is_one(b""));
+    }
 }
