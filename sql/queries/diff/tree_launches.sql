@@ -40,7 +40,7 @@ WITH cost AS (
   GROUP BY kernel_id
 )
 SELECT
-  p.frames, p.user_frames, p.forward_frames, p.module_path, p.phase, p.step, b.names AS ranges, p.ops, p.kernel,
+  p.frames, p.user_frames, p.forward_frames, p.module_path, p.phase, h.program_step AS step, b.names AS ranges, p.ops, p.kernel,
   p.samples, p.memory_samples, p.time_ns, g.flops, g.flops_ns, g.bytes, g.bytes_ns, p.kernel_id,
   l.kernel_id IS NOT NULL AS is_program_launch,
   r.samples_variance, r.memory_variance, r.time_variance,
@@ -55,6 +55,7 @@ SELECT
 FROM call_path_cost p
 LEFT JOIN program_launch l ON l.kernel_id = p.kernel_id
 JOIN repeated r ON r.kernel_id = p.kernel_id
+LEFT JOIN launch_phase h ON h.kernel_id = p.kernel_id
 LEFT JOIN launch_range b ON b.kernel_id = p.kernel_id
 LEFT JOIN given g ON g.kernel_id = p.kernel_id
 ORDER BY p.kernel_id

@@ -11,11 +11,12 @@ WITH given AS (
   GROUP BY kernel_id
 )
 SELECT
-  c.frames, c.user_frames, c.forward_frames, c.module_path, c.phase, c.step, r.names AS ranges, c.ops,
+  c.frames, c.user_frames, c.forward_frames, c.module_path, c.phase, h.program_step AS step, r.names AS ranges, c.ops,
   coalesce(n.short_kernel, c.kernel) AS kernel, c.samples, c.memory_samples, c.time_ns,
   g.flops, g.flops_ns, g.bytes, g.bytes_ns, c.kernel_id, p.kernel_id IS NOT NULL AS is_program_launch
 FROM call_path_cost c
 LEFT JOIN program_launch p ON p.kernel_id = c.kernel_id
+LEFT JOIN launch_phase h ON h.kernel_id = c.kernel_id
 LEFT JOIN launch_range r ON r.kernel_id = c.kernel_id
 LEFT JOIN given g ON g.kernel_id = c.kernel_id
 LEFT JOIN kernel_name n ON n.function_id = c.function_id

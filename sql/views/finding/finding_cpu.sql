@@ -147,7 +147,7 @@ SELECT
     || CASE gaps WHEN 1 THEN ' gap' ELSE ' gaps' END || ' the next call began after the GPU had become idle. The longest lasts '
     || CAST(CAST(longest_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms'
     || coalesce('. Meanwhile the host is in ' || host, '')
-    || coalesce('. ' || CASE WHEN worst_ns > 0.5 * late_ns THEN 'Most of the wait' ELSE 'Its largest part' END || ', '
+    || coalesce('. ' || CASE WHEN worst_ns > 0.5 * late_ns THEN 'Most of the wait' ELSE 'The largest part of it' END || ', '
       || CAST(CAST(worst_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms, passes before ' || CASE WHEN line IS NULL THEN '' ELSE 'launches at ' END || place, '') || '.',
   'GPU idle for ' || part || ', ' || because || coalesce(', ' || part_word || ' before ' || place, ''),
   CASE

@@ -18,6 +18,8 @@ const WRAPPERS: [&str; 7] = [
     "_kernel_agent",
     "cuda_kernel",
 ];
+/// The head of kernels that cuDNN generates.
+const GENERATED: &str = "cudnn_generated_fort_native_";
 /// Words of a functor's name that every functor has.
 const FUNCTOR_WORDS: [&str; 8] = ["kernel", "cuda", "functor", "impl", "nocast", "launch", "gpu", "op"];
 /// Element types: C++ name, label.
@@ -69,6 +71,11 @@ pub(super) fn label(name: &str, detail: LabelDetail) -> String {
     if let Some((complete, _)) = name.split_once("_stage").filter(|(head, _)| head.contains("_xmma_")) {
         // Behind the tile are stages, warps and alignments.
         return complete.to_owned();
+    }
+    if let Some(generated) = name.strip_prefix(GENERATED) {
+        // Behind the knob are its tile and its cluster.
+        let (complete, _) = generated.split_once("_knob_").unwrap_or((generated, ""));
+        return format!("cudnn_{complete}");
     }
     let short = without_anonymous(name);
     let Some(signed) = without_signature(&short).filter(|_| name.len() <= MAX_BYTES) else {
@@ -266,6 +273,10 @@ mod tests {
         check("column_sums", "column_sums");
         check("triton_poi_fused_add_mul_0", "triton_poi_fused_add_mul_0");
         check("nvjet_sm90_tst_64x8_64x16_2x4_h_bz_NNT", "nvjet_sm90_tst_64x8_64x16_2x4_h_bz_NNT gemm");
+        check(
+            "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1_kernel0_0",
+            "cudnn_sdpa_sm90_flash_fprop_wgmma_f16",
+        );
         check(
             "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8>(cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8::Params)",
             "cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8",
