@@ -1,6 +1,5 @@
 -- Memory in use
--- Allocated bytes at the start of a launch, over the launches of the program: the maximum of each stretch of launches,
--- and the value at its end. tensors: storages of the framework. allocations: driver allocations, part of which the
+-- Allocated bytes over the launches of the program: the maximum of each stretch of launches, and the value at its end. tensors: storages of the framework. allocations: driver allocations, part of which the
 -- framework keeps in reserve. moment: in a program without launches, time counts allocations and frees. If several processes use a GPU of one number, the one with the highest peak.
 WITH shown AS (
   SELECT device_id, first_value(run_id ORDER BY live_bytes DESC, run_id) AS run_id FROM memory_peak GROUP BY device_id
@@ -26,14 +25,14 @@ WITH shown AS (
   WHERE c.run_id IN (SELECT run_id FROM shown)
   GROUP BY c.device_id, c.ordinal
 ), alive AS (
-  SELECT 'tensors' AS memory, u.device_id, CAST(u.ordinal AS BIGINT) AS ordinal, u.live_bytes, u.object_count
+  SELECT 'tensors' AS memory, u.device_id, CAST(u.ordinal AS BIGINT) AS ordinal, u.live_bytes, u.most_bytes, u.object_count
   FROM memory_in_use u
   JOIN shown s ON s.run_id = u.run_id AND s.device_id = u.device_id
   WHERE (SELECT count(*) FROM storage) > 0
   UNION ALL
   SELECT
     'allocations', device_id, CAST(ordinal AS BIGINT),
-    sum(bytes) OVER (PARTITION BY device_id ORDER BY ordinal),
+    sum(bytes) OVER (PARTITION BY device_id ORDER BY ordinal), sum(bytes) OVER (PARTITION BY device_id ORDER BY ordinal),
     sum(objects) OVER (PARTITION BY device_id ORDER BY ordinal)
   FROM step
 )
@@ -41,7 +40,7 @@ SELECT
   a.memory,
   a.device_id,
   min(a.ordinal) AS first_ordinal,
-  max(a.live_bytes) AS most_bytes,
+  max(a.most_bytes) AS most_bytes,
   last_value(a.live_bytes ORDER BY a.ordinal) AS left_bytes,
   max(a.object_count) AS most_objects,
   max(w.launch_count) AS launches,

@@ -11,7 +11,7 @@ CREATE VIEW memory_peak (
   op,
   -- The line that launched it. In backward, the line whose gradient it computes.
   line,
-  -- Bytes in use.
+  -- Bytes in use: the most since the launch before.
   live_bytes,
   -- Objects in use.
   object_count,
@@ -21,15 +21,18 @@ CREATE VIEW memory_peak (
   -- last.
   least_bytes,
   -- The run: each process has a peak of its own.
-  run_id
+  run_id,
+  -- The moment, nanoseconds since the Unix epoch. Null if it is the launch itself.
+  peak_ns
 ) AS
 WITH peak AS (
   SELECT
     run_id, device_id,
-    first_value(ordinal ORDER BY live_bytes DESC, ordinal) AS ordinal,
-    first_value(kernel_id ORDER BY live_bytes DESC, ordinal) AS kernel_id,
-    first_value(object_count ORDER BY live_bytes DESC, ordinal) AS object_count,
-    max(live_bytes) AS live_bytes
+    first_value(ordinal ORDER BY most_bytes DESC, ordinal) AS ordinal,
+    first_value(kernel_id ORDER BY most_bytes DESC, ordinal) AS kernel_id,
+    first_value(most_objects ORDER BY most_bytes DESC, ordinal) AS object_count,
+    first_value(most_ns ORDER BY most_bytes DESC, ordinal) AS peak_ns,
+    max(most_bytes) AS live_bytes
   FROM memory_in_use
   GROUP BY run_id, device_id
 ), life AS (
@@ -56,7 +59,7 @@ WITH peak AS (
 )
 SELECT
   p.device_id, p.ordinal, p.kernel_id, l.op, line_label(l.line, l.forward_line), p.live_bytes,
-  p.object_count, coalesce(n.needed_bytes, 0), coalesce(n.least_bytes, 0), p.run_id
+  p.object_count, coalesce(n.needed_bytes, 0), coalesce(n.least_bytes, 0), p.run_id, p.peak_ns
 FROM peak p
 LEFT JOIN needed n ON n.run_id = p.run_id AND n.device_id = p.device_id
 LEFT JOIN launch_context l ON l.kernel_id = p.kernel_id

@@ -25,18 +25,19 @@ CREATE VIEW memory_reserve (
   fragmentation
 ) AS
 WITH peak AS (
-  SELECT run_id, device_id, ordinal, live_bytes FROM memory_peak
+  SELECT run_id, device_id, ordinal, peak_ns, live_bytes FROM memory_peak
 ), part AS (
   SELECT a.run_id, a.device_id, a.allocation_id, a.address, a.address + a.size_bytes AS end_address, a.size_bytes
   FROM device_allocation a
   JOIN peak p ON p.run_id = a.run_id AND p.device_id = a.device_id
-  WHERE a.alloc_ordinal <= p.ordinal AND (a.free_ordinal IS NULL OR a.free_ordinal > p.ordinal)
+  WHERE (a.alloc_ordinal < p.ordinal OR a.alloc_ordinal = p.ordinal AND (p.peak_ns IS NULL OR a.alloc_ns <= p.peak_ns))
+    AND (a.free_ordinal IS NULL OR a.free_ordinal > p.ordinal OR a.free_ordinal = p.ordinal AND a.free_ns > p.peak_ns)
 ), object AS (
   SELECT
     s.run_id, s.device_id, s.storage_id, s.address, s.size_bytes, q.requested_bytes,
-    s.alloc_ordinal <= p.ordinal AND (s.free_ordinal IS NULL OR s.free_ordinal > p.ordinal) AS is_live
+    l.is_live_at_peak AS is_live
   FROM storage s
-  JOIN peak p ON p.run_id = s.run_id AND p.device_id = s.device_id
+  JOIN object_life l ON l.run_id = s.run_id AND l.object_id = s.storage_id AND l.storage_id IS NOT NULL
   LEFT JOIN storage_request q ON q.storage_id = s.storage_id
 ), point AS (
   SELECT

@@ -46,7 +46,7 @@ CREATE VIEW object_life (
   evidence,
   -- Tensors in it.
   tensor_count,
-  -- Ordinal at which its device's memory in use first reaches its maximum.
+  -- Ordinal at which its device's memory in use first reaches its maximum, as in `memory_peak`.
   peak_ordinal,
   -- True if it is allocated then.
   is_live_at_peak,
@@ -87,7 +87,9 @@ WITH timed AS (
   FROM tensor
   GROUP BY storage_id
 ), peak AS (
-  SELECT run_id, device_id, first_value(ordinal ORDER BY live_bytes DESC, ordinal) AS ordinal
+  SELECT
+    run_id, device_id, first_value(ordinal ORDER BY most_bytes DESC, ordinal) AS ordinal,
+    first_value(most_ns ORDER BY most_bytes DESC, ordinal) AS ns
   FROM memory_in_use
   GROUP BY run_id, device_id
 ), ended AS (
@@ -99,7 +101,10 @@ SELECT
   s.free_ordinal, coalesce(e.ordinal, 0), coalesce(u.use_count, 0), coalesce(u.copy_count, 0), coalesce(u.idle_launches, 0),
   u.idle_ordinal, CASE WHEN u.evidence <> u.other_evidence THEN 'both' ELSE u.evidence END,
   coalesce(n.tensor_count, 0), p.ordinal,
-  coalesce(s.alloc_ordinal <= p.ordinal AND (s.free_ordinal IS NULL OR s.free_ordinal > p.ordinal), false),
+  coalesce(
+    (s.alloc_ordinal < p.ordinal OR s.alloc_ordinal = p.ordinal AND (p.ns IS NULL OR s.alloc_ns <= p.ns))
+      AND (s.free_ordinal IS NULL OR s.free_ordinal > p.ordinal OR s.free_ordinal = p.ordinal AND s.free_ns > p.ns),
+    false),
   s.run_id
 FROM memory_object s
 LEFT JOIN used u ON u.object_id = s.object_id

@@ -31,9 +31,7 @@ CREATE VIEW peak_object (
   -- Its first ordinal, as in `object_life`.
   alloc_ordinal
 ) AS
-WITH peak AS (
-  SELECT run_id, device_id, ordinal FROM memory_peak
-), named AS (
+WITH named AS (
   SELECT storage_id, first_value(name ORDER BY tensor_id) AS name
   FROM tensor
   WHERE name IS NOT NULL AND role IN ('parameter', 'gradient', 'buffer')
@@ -44,13 +42,12 @@ SELECT
   coalesce(x.module_path, nullif(regexp_replace(n.name, '[.]?[^.]*$', ''), '')),
   x.op, coalesce(x.source_line, l.born_at), k.stack, m.size_bytes, q.requested_bytes, m.alloc_ordinal
 FROM memory_object m
-JOIN peak p ON p.run_id = m.run_id AND p.device_id = m.device_id
 JOIN run r ON r.run_id = m.run_id
 LEFT JOIN object_category c ON c.object_id = m.object_id AND c.run_id = m.run_id
-LEFT JOIN object_life l ON l.object_id = m.object_id AND l.run_id = m.run_id
+JOIN object_life l ON l.object_id = m.object_id AND l.run_id = m.run_id
 LEFT JOIN op_context x ON x.op_id = m.op_id
 LEFT JOIN op o ON o.op_id = m.op_id
 LEFT JOIN python_stack k ON k.pystates_hash = o.pystates_hash
 LEFT JOIN named n ON n.storage_id = m.storage_id
 LEFT JOIN storage_request q ON q.storage_id = m.storage_id
-WHERE m.alloc_ordinal <= p.ordinal AND (m.free_ordinal IS NULL OR m.free_ordinal > p.ordinal)
+WHERE l.is_live_at_peak
