@@ -42,11 +42,11 @@ struct ScopeNode {
 }
 
 impl ScopeNode {
-    /// Launches and the sum of their times, if the node is a kernel.
+    /// Launches and the sum of their times, if the node is a kernel. Many that take less than a nanosecond each are none.
     fn launches(&self) -> Option<(u64, u64)> {
         let (count, time_ns) = self.count.zip(self.time_ns)?;
-        let count = u64::try_from(count).ok().filter(|count| *count > 0)?;
-        Some((count, u64::try_from(time_ns).ok()?))
+        let (count, time_ns) = (u64::try_from(count).ok()?, u64::try_from(time_ns).ok()?);
+        (count > 0 && count <= time_ns.max(paths::MAX_LAUNCHES)).then_some((count, time_ns))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::model::{
 };
 
 /// Most launches of a profile that are rows.
-const MAX_LAUNCHES: u64 = 2_000_000;
+pub(super) const MAX_LAUNCHES: u64 = 2_000_000;
 /// The metric of times, by ncu's name: the duration of one launch.
 const TIME: &str = "gpu__time_duration.sum";
 
