@@ -152,16 +152,33 @@ fn has_code(args: &TreeArgs) -> bool {
     args.by.iter().any(|level| below.contains(level))
 }
 
-/// Unknown times.
+/// Unknown times, and numbers and levels that no launch has.
 fn warn(args: &TreeArgs, sides: &[(CaptureSide, Vec<PathLaunch>)]) {
-    let launches = sides.iter().flat_map(|(_, launches)| launches);
-    let timeless = launches.filter(|launch| launch.lacks_time).count();
+    let launches = || sides.iter().flat_map(|(_, launches)| launches);
+    let timeless = launches().filter(|launch| launch.lacks_time).count();
     let has_time =
         args.metrics.iter().any(|metric| matches!(metric, TreeMetric::Time | TreeMetric::TimePerLaunch));
     if timeless > 0 && has_time {
         output::note(format_args!(
             "warning: the time of {timeless} launches is not known, and counts as none"
         ));
+    }
+    let lacks = |metrics: [TreeMetric; 2], work: fn(&PathLaunch) -> f64| {
+        args.metrics.iter().any(|metric| metrics.contains(metric))
+            && launches().all(|launch| work(launch) <= 0.0)
+    };
+    for (what, is_missing) in [
+        ("operations", lacks([TreeMetric::Flops, TreeMetric::FlopRate], |launch| launch.cost.flops.work)),
+        ("bytes", lacks([TreeMetric::Bytes, TreeMetric::ByteRate], |launch| launch.cost.bytes.work)),
+    ] {
+        if is_missing {
+            output::note(format_args!(
+                "warning: no launch has {what}: a range of the program gives them, as stallmap.region(name, flops=, bytes=)"
+            ));
+        }
+    }
+    if args.by == [TreeLevel::Range] && launches().all(|launch| launch.ranges.is_empty()) {
+        output::note("warning: no launch is in a range");
     }
 }
 

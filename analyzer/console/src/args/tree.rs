@@ -144,7 +144,7 @@ pub enum TreeLevel {
     Layer,
     /// Phase of the training step
     Phase,
-    /// Optimizer steps completed before
+    /// Step of the program, as in `program_step`
     Step,
     /// Ranges around the launch: NVTX, record_function, regions. In backward, those of the forward op
     Range,
