@@ -1,8 +1,7 @@
 -- Shares by line
 -- All GPU time of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
--- All samples where less than half of it was measured. In steps whose copies and fills take longer than their kernels, with the
--- time of copies. Kernels without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
--- `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths with names are *. One with
+-- All samples where less than half of it was measured. In steps whose copies and fills take longer than kernels, with theirs. Kernels without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
+-- `forward`, which is mostly in several modules or layers of a model, is shown by module: numbers in paths with names are *. One with
 -- more than half of all and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy,
 -- other (the rest). text: the line's, as the program ran it. Of a module or kernel, its costliest line.
 WITH moved AS (
@@ -49,13 +48,14 @@ WITH moved AS (
   FROM named
 ), most AS (
   SELECT
-    *, max(own_cost) OVER (PARTITION BY place) AS most_module, max(kernel_cost) OVER (PARTITION BY place) AS most_kernel
+    *, first_value(module) OVER (PARTITION BY place ORDER BY own_cost DESC, module) LIKE '%*%' AS is_layered,
+    max(own_cost) OVER (PARTITION BY place) AS most_module, max(kernel_cost) OVER (PARTITION BY place) AS most_kernel
   FROM weighed
 ), split AS (
   SELECT
     -- Lines outside of a model's forward drive it, but not a function that its modules call.
     *, NOT is_in_module AND line_cost > CASE WHEN place LIKE '%forward' THEN 0.5 ELSE 0.15 END * all_cost
-      AND module_cost > 0.5 * line_cost AND most_module < 0.9 * line_cost AS has_modules,
+      AND module_cost > 0.5 * line_cost AND (most_module < 0.9 * line_cost OR is_layered) AS has_modules,
     line_cost > 0.5 * all_cost AND most_kernel < 0.9 * line_cost AS has_kernels
   FROM most
 ), leveled AS (
