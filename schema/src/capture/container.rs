@@ -113,6 +113,10 @@ impl RangeSource for FileMemory<'_> {
 
 /// Reads up to `limit` bytes of a file.
 pub(super) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    if !path.metadata()?.is_file() {
+        // To open a pipe waits for its writer.
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, a pipe or a socket"));
+    }
     let mut bytes = Vec::new();
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)

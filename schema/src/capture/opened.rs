@@ -30,11 +30,18 @@ pub(super) enum OpenedFile {
 /// Opens a file, which must be a regular one.
 pub(super) fn open(path: &Path) -> Result<OpenedFile, CaptureError> {
     let failed = |source| CaptureError::io("open capture", path)(source);
+    let irregular = || {
+        let cause = "it is a device, a pipe or a socket".to_owned();
+        CaptureError::NotACapture { cause, path: path.to_owned() }
+    };
+    // To open a pipe waits for its writer.
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(irregular());
+    }
     let file = File::open(path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
     if !found.is_file() {
-        let cause = "it is a device, a pipe or a socket".to_owned();
-        return Err(CaptureError::NotACapture { cause, path: path.to_owned() });
+        return Err(irregular());
     }
     if found.len() <= READ_BYTES {
         return Ok(OpenedFile::Read(fs::read(path).map_err(failed)?.into()));

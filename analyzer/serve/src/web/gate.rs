@@ -103,7 +103,9 @@ impl WebGate {
         if !self.is(token, &self.token) {
             return None;
         }
-        let path = if request.path == LOGIN { "/" } else { &request.path };
+        // Browsers read a second slash as the begin of a host.
+        let is_host = request.path.get(1..).is_some_and(|rest| rest.starts_with(['/', '\\']));
+        let path = if request.path == LOGIN || is_host { "/" } else { &request.path };
         let secure = if self.scheme == "https" { "; Secure" } else { "" };
         let cookie = format!("{}={}; Path=/; HttpOnly;SameSite=Strict{secure}", self.cookie, self.secret);
         let site = request.field("sec-fetch-site");

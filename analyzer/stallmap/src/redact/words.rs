@@ -134,9 +134,14 @@ static USER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Installed files: the folder's name, and the path below it.
 static INSTALLED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:.*/)?((?:site|dist)-packages/|lib(?:64)?/python[0-9.]+/)(.*)$").ok());
-/// A path in a text: absolute, at the start or after a character that cannot be part of one.
-static IN_TEXT: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"(^|[\s"'`=(,:;\[])((?:~|\.\.?)?/[^\s"'`(),:;\[\]{}<>|]+)"#).ok());
+/// A path in a text: absolute, at the start or after a character that cannot be part of one. In quotes it ends with these.
+static IN_TEXT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let root = r"(?:(?:~|\.\.?)?/|[A-Za-z]:[\\/]|\\\\)";
+    Regex::new(&format!(
+        r#"(?<mark>["'`])(?<quoted>{root}[^"'`\n]+)|(?<before>^|[\s=(,:;\[])(?<bare>{root}[^\s"'`(),:;\[\]{{}}<>|]+)"#
+    ))
+    .ok()
+});
 
 /// Removes secrets from texts, and records them.
 #[derive(Debug)]
@@ -265,6 +270,10 @@ impl WordRedactor {
             return path.to_owned();
         }
         self.meet_user(path);
+        if !path.contains('/') && path.contains('\\') {
+            // As Windows writes it.
+            return self.path(&path.replace('\\', "/"));
+        }
         let installed = INSTALLED.as_ref().and_then(|regex| regex.captures(path));
         if let Some(parts) = installed {
             let (marker, rest) =
@@ -356,10 +365,18 @@ impl WordRedactor {
 
     /// A text without paths and names of users.
     pub(super) fn scrub(&mut self, text: &str) -> String {
-        let Some(regex) = IN_TEXT.as_ref().filter(|_| text.contains('/')) else { return self.named(text) };
+        let Some(regex) = IN_TEXT.as_ref().filter(|_| text.contains(['/', '\\'])) else {
+            return self.named(text);
+        };
         let replaced = regex.replace_all(text, |parts: &regex::Captures<'_>| {
-            let part = |index| parts.get(index).map_or("", |part| part.as_str());
-            format!("{}{}", part(1), self.path(part(2)))
+            let part = |name| parts.name(name).map_or("", |part| part.as_str());
+            format!(
+                "{}{}{}{}",
+                part("mark"),
+                part("before"),
+                self.path(part("quoted")),
+                self.path(part("bare"))
+            )
         });
         let replaced = replaced.into_owned();
         self.named(&replaced)

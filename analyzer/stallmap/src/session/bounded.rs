@@ -6,7 +6,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
 use stallmap_tables::planning::bounds::extent::{NamedExtents, PlanExtent};
-use stallmap_tables::planning::bounds::{extent, growth, nesting};
+use stallmap_tables::planning::bounds::{extent, frame, growth, nesting};
 
 /// The plan of a statement, if it is not too large.
 pub(crate) async fn plan_of(state: &SessionState, statement: Statement) -> Result<LogicalPlan> {
@@ -14,6 +14,7 @@ pub(crate) async fn plan_of(state: &SessionState, statement: Statement) -> Resul
     extent::check(&statement, &tables(state, &statement).await?)?;
     let plan = state.statement_to_plan(statement).await?;
     growth::check(&plan)?;
+    frame::check(&plan)?;
     Ok(plan)
 }
 

@@ -321,6 +321,36 @@ fn patterns_and_reasons_repeat_no_replaced_name() {
 }
 
 #[test]
+fn paths_with_spaces_and_of_windows_go_with_every_option() {
+    for also in [&[][..], &[AlsoRedact::Symbols], &[AlsoRedact::Names], &[AlsoRedact::Files]] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let reader = changed::<RunOption>(folder.path(), |rows| {
+            let run_id = rows[0].run_id;
+            let option =
+                |name: &str, value: &str| RunOption { run_id, name: name.into(), value: value.into() };
+            rows.retain(|row| row.run_id != run_id);
+            rows.extend([
+                option("directory", "/srv/data/Canary Secret Project/caps/x.stallmap.partial"),
+                option("output", r"C:\Users\canaryperson\Canary Folder\out.stallmap"),
+                option("selection", r#"{"kernels":"a","output":"/mnt/canary secret/Canary-project/out"}"#),
+                option("text", r#"file "/srv/Canary My/deep/y.py" and C:\Canary\x.py"#),
+            ]);
+            rows.sort_by(|a, b| (a.run_id, &a.name).cmp(&(b.run_id, &b.name)));
+        });
+        redact(&reader, &options(also), &output).unwrap();
+        for (place, bytes) in every_byte(&output) {
+            let found =
+                ["Canary Secret", "canaryperson", "Canary Folder", "canary secret", "Canary My", "Canary\\x"];
+            assert!(
+                found.iter().all(|secret| !holds(&bytes, secret)),
+                "a folder remains in {place}: {also:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn names_of_files_go_from_every_bundled_capture() {
     for name in
         ["blame_truth", "access_truth", "known_truth", "blame_replays", "finding_truth", "training_parts"]

@@ -10,6 +10,7 @@
 
 pub mod ending;
 pub mod extent;
+pub mod frame;
 pub mod growth;
 pub mod nesting;
 pub mod rules;

@@ -1,5 +1,6 @@
 //! One column of a batch, changed.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
@@ -223,21 +224,23 @@ impl CaptureRedactor {
             self.gone("labels of the capture", 1);
             return String::new();
         }
+        let mut text = Cow::Borrowed(text);
         if self.has_names() {
             if PATTERNS.contains(&name.as_str()) {
-                return self.words.symbol(text);
+                return self.words.symbol(&text);
             }
             if let Some(regex) = PATTERN_IN_JSON.as_ref().filter(|_| text.starts_with('{')) {
-                return regex.replace_all(text, "$1\"-\"").into_owned();
+                text = Cow::Owned(regex.replace_all(&text, "$1\"-\"").into_owned());
             }
         }
-        let is_path =
-            text.contains('/') && !text.contains(|c: char| c.is_whitespace() || "{}[]\"".contains(c));
-        if is_path {
-            let path = self.words.path(text);
+        let is_plain = || !text.contains(|c: char| c.is_whitespace() || "{}[]\"".contains(c));
+        let has_root = text.starts_with(['/', '~', '.', '\\'])
+            || text.get(1..).is_some_and(|rest| rest.starts_with(":\\"));
+        if has_root || text.contains(['/', '\\']) && is_plain() {
+            let path = self.words.path(&text);
             return self.words.named(&path);
         }
-        let scrubbed = self.words.scrub(text);
+        let scrubbed = self.words.scrub(&text);
         let named = self.words.named(&scrubbed);
         if self.has_names() { in_known_words(&named) } else { named }
     }
