@@ -4,7 +4,7 @@
 WITH launched AS (
   SELECT kernel_id, function_id, kernel, line_label(line, forward_line) AS python_line FROM launch_context
 ), place AS (
-  -- The first launch of a place stands for its texts: attributions are far more than places.
+  -- The first launch of a place has its texts: attributions are far more.
   SELECT min(kernel_id) AS place_id, function_id, kernel, python_line
   FROM launched
   GROUP BY function_id, kernel, python_line
@@ -42,7 +42,6 @@ WITH launched AS (
   FROM pc_tensor_part
   GROUP BY kernel_id, function_id, pc, target, coalesce(tensor_id, storage_id, allocation_id)
 ), paid AS (
-  -- By object, before texts are joined: attributions are far more.
   SELECT
     l.place_id, c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge,
     c.target, c.evidence, c.object_id, sum(c.samples) AS samples, sum(a.requests) AS requests, sum(a.sectors) AS sectors,
@@ -141,7 +140,7 @@ SELECT
       WHEN 'shared' THEN '; shared by several producers' WHEN 'approximate' THEN '; approximate'
       WHEN 'low' THEN '; low confidence' ELSE '' END
     || coalesce('; launched at ' || python_line, '') AS why,
-  -- For programs, and for the page's links. The text report omits them.
+  -- For programs and links of the page.
   python_line AS line, kernel_function_id AS function_id, function_id AS code_function_id, pc, tensor_id
 FROM worded
 ORDER BY samples DESC, why, function_id, code_function_id, pc, tensor_id

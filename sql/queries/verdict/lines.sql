@@ -1,9 +1,10 @@
 -- Shares by line
--- All GPU time of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
--- All samples where less than half of it was measured. In steps whose copies and fills take longer than kernels, with theirs. Kernels without a line that anyone wrote are rows under their label. A line with more than half of all, or a sixth outside of
--- `forward`, which is mostly in several modules or layers of a model, is shown by module: numbers in paths with names are *. One with
--- more than half of all and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy,
--- other (the rest). text: the line's, as the program ran it. Of a module or kernel, its costliest line.
+-- GPU time of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient; samples
+-- if less than half of it was measured. In steps whose copies and fills take longer than kernels, with theirs. Kernels
+-- without a written line are rows under their label. A line with more than half of all, or a sixth outside of `forward`,
+-- mostly in modules or layers of a model, is shown by module: numbers in paths with names are *. One with more than half
+-- and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy, other (the rest).
+-- text: the line's, as the program ran it. Of a module or kernel, its costliest line.
 WITH moved AS (
   SELECT
     CASE a.kind WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(a.copy_kind, 'of memory'), '_', ' ') END AS label,
@@ -53,7 +54,7 @@ WITH moved AS (
   FROM weighed
 ), split AS (
   SELECT
-    -- Lines outside of a model's forward drive it, but not a function that its modules call.
+    -- Lines outside of a model's forward drive it, functions of its modules do not.
     *, NOT is_in_module AND line_cost > CASE WHEN place LIKE '%forward' THEN 0.5 ELSE 0.15 END * all_cost
       AND module_cost > 0.5 * line_cost AND (most_module < 0.9 * line_cost OR is_layered) AS has_modules,
     line_cost > 0.5 * all_cost AND most_kernel < 0.9 * line_cost AS has_kernels
