@@ -1,7 +1,7 @@
 -- Memory in use
 -- Allocated bytes over the launches of the program: the maximum of each stretch of launches, and the value at its end. tensors: storages of the framework.
 -- allocations: of the driver, with the framework's reserve. moment: without launches, time counts allocations and frees.
--- Of several processes with a GPU of one number: that with the highest peak.
+-- Among several processes with a GPU of one number: that with the highest peak.
 WITH shown AS (
   SELECT device_id, first_value(run_id ORDER BY live_bytes DESC, run_id) AS run_id FROM memory_peak GROUP BY device_id
 ), counted AS (

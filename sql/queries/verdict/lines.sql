@@ -1,5 +1,5 @@
 -- Shares by line
--- GPU time of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient; samples
+-- GPU time of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient, or samples
 -- if less than half of it was measured. In steps whose copies and fills take longer than kernels, with theirs. Kernels
 -- without a written line are rows under their label. A line with more than half of all, or a sixth outside of `forward`,
 -- mostly in modules or layers of a model, is shown by module: numbers in paths with names are *. One with more than half
