@@ -122,7 +122,8 @@ fn guessed_names(run: &RunState, modules: &RecordedModules) -> BTreeSet<String> 
     let marks = run.rows.losses.iter().filter(|loss| is_guess(loss));
     let guessed: BTreeSet<KernelId> = marks.filter_map(|loss| loss.kernel_id).collect();
     let launches = run.rows.launches.iter().filter(|launch| guessed.contains(&launch.kernel_id));
-    launches.map(|launch| modules.name(launch.function_id).to_owned()).collect()
+    let names = launches.map(|launch| modules.name(launch.function_id));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// True for the mark of a launch whose function the recorder guessed.
