@@ -4,7 +4,6 @@ mod directory;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -14,7 +13,7 @@ use bytes::Bytes;
 
 use super::entry;
 use super::error::CaptureError;
-use super::opened::{OpenFile, OpenedFile};
+use super::opened::{OpenFile, OpenedFile, open_regular};
 use super::source::{EntryBytes, RangeSource};
 
 pub(super) use directory::{DataLocation, DirectoryEntry};
@@ -113,11 +112,7 @@ impl RangeSource for FileMemory<'_> {
 
 /// Reads up to `limit` bytes of a file.
 pub(super) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    if !path.metadata()?.is_file() {
-        // To open a pipe waits for its writer.
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, a pipe or a socket"));
-    }
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

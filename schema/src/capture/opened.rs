@@ -4,7 +4,7 @@
 //! their readers where another process writes to it. Here both are an error that names the file, and a server goes on.
 
 use std::fs::{self, File, Metadata};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -27,22 +27,28 @@ pub(super) enum OpenedFile {
     File(Arc<OpenFile>),
 }
 
-/// Opens a file, which must be a regular one.
+/// Opens a regular file. Another one is an error of the kind `InvalidInput`.
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+    // To open a pipe waits for its writer.
+    if path.metadata()?.is_file() {
+        let file = File::open(path)?;
+        if file.metadata()?.is_file() {
+            return Ok(file);
+        }
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, "it is a device, a pipe or a socket"))
+}
+
+/// Opens a file of a capture.
 pub(super) fn open(path: &Path) -> Result<OpenedFile, CaptureError> {
     let failed = |source| CaptureError::io("open capture", path)(source);
-    let irregular = || {
-        let cause = "it is a device, a pipe or a socket".to_owned();
-        CaptureError::NotACapture { cause, path: path.to_owned() }
-    };
-    // To open a pipe waits for its writer.
-    if !path.metadata().map_err(failed)?.is_file() {
-        return Err(irregular());
-    }
-    let file = File::open(path).map_err(failed)?;
+    let file = open_regular(path).map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => {
+            CaptureError::NotACapture { cause: error.to_string(), path: path.to_owned() }
+        }
+        _ => failed(error),
+    })?;
     let found = file.metadata().map_err(failed)?;
-    if !found.is_file() {
-        return Err(irregular());
-    }
     if found.len() <= READ_BYTES {
         return Ok(OpenedFile::Read(fs::read(path).map_err(failed)?.into()));
     }
@@ -173,5 +179,13 @@ mod tests {
         let file = File::options().write(true).open(&path).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert!(bytes.read(0..10).is_err());
+    }
+
+    #[test]
+    fn a_pipe_is_no_capture_and_does_not_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe.stallmap");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(matches!(open(&path), Err(CaptureError::NotACapture { .. })));
     }
 }
