@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use stallmap_schema::id::{Address, KernelId, OpId, RunId, StorageId, TensorId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::tensor::{OpTensor, Storage, Tensor};
+use stallmap_schema::tensor_map;
 use stallmap_schema::word::{Direction, StorageOrigin};
 
 use crate::blocks::{BufferRole, ProgramBlocks, ValueMaker};
@@ -18,6 +19,9 @@ use crate::thunk::BufferSlice;
 
 /// Bytes of a pointer.
 const POINTER_BYTES: u32 = 8;
+/// Bytes of a CUtensorMap.
+const TENSOR_MAP_BYTES: u32 = 128;
+
 /// The buffers of a run so far.
 #[derive(Debug, Default)]
 pub struct RunBuffers {
@@ -328,7 +332,8 @@ impl RunBuffers {
     }
 }
 
-/// The pointers among a launch's parameters, where they are as many as its thunk has arguments.
+/// The addresses among a launch's parameters, where they are as many as its thunk has arguments: pointers, and the tensor
+/// maps that XLA passes by value to kernels that copy by them.
 fn pointers(parameters: &LaunchParameter, count: usize) -> Option<Vec<u64>> {
     let bytes = &parameters.bytes.0;
     let pointer = |offset: usize| {
@@ -340,12 +345,49 @@ fn pointers(parameters: &LaunchParameter, count: usize) -> Option<Vec<u64>> {
     }
     // Kernels that Triton compiled take pointers of scratch memory behind those of the arguments.
     let wide = parameters.offsets.iter().zip(&parameters.sizes).take(count);
-    let pointers: Option<Vec<u64>> =
-        wide.map(|(offset, size)| pointer(*offset as usize).filter(|_| *size == POINTER_BYTES)).collect();
+    let address = |(offset, size): (&u32, &u32)| match *size {
+        POINTER_BYTES => pointer(*offset as usize),
+        TENSOR_MAP_BYTES => {
+            let map = bytes.get(*offset as usize..)?.first_chunk::<{ TENSOR_MAP_BYTES as usize }>()?;
+            let found = tensor_map::find(map, |_| true);
+            found.first().filter(|map| map.parameter_offset == 0).map(|map| map.address)
+        }
+        _ => None,
+    };
+    let pointers: Option<Vec<u64>> = wide.map(address).collect();
     pointers.filter(|pointers| pointers.len() == count)
 }
 
 /// Parameters of launches, by launch.
 pub fn by_launch(parameters: &[LaunchParameter]) -> BTreeMap<KernelId, &LaunchParameter> {
     parameters.iter().map(|row| (row.kernel_id, row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap_schema::cell::Blob;
+
+    use super::*;
+
+    /// Parameters of a kernel that XLA's Triton made for a fused product, as recorded on an H200: two tensor maps, and
+    /// a pointer between them.
+    #[test]
+    fn a_tensor_map_is_an_argument_as_a_pointer_is() {
+        let words: [u32; 16] =
+            [0x1b6e_4400, 3, 0x0004_60a0, 0x20, 0x80, 0, 0, 0, 0xff, 3, 7, 0, 0, 0x3f00_0000, 0x700, 0];
+        let mut map: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        map.resize(TENSOR_MAP_BYTES as usize, 0);
+        let bytes = [map.clone(), 0x7f00_u64.to_le_bytes().to_vec(), map].concat();
+        let parameters = LaunchParameter {
+            kernel_id: KernelId(0),
+            bytes: Blob(bytes),
+            offsets: vec![0, 128, 136],
+            sizes: vec![128, 8, 128],
+        };
+        let map = 0x3_1b6e_4400;
+        assert_eq!(pointers(&parameters, 3), Some(vec![map, 0x7f00, map]));
+        assert_eq!(pointers(&parameters, 4), None, "fewer parameters than arguments");
+        let scalar = LaunchParameter { sizes: vec![128, 4, 128], ..parameters };
+        assert_eq!(pointers(&scalar, 3), None, "a number is no argument");
+    }
 }
