@@ -59,12 +59,9 @@ impl ProgramBlocks {
     pub fn new(executable: &XlaExecutable, module: &CompiledModule<'_>, results: &[String]) -> Self {
         let entry = module.computation(module.entry_id);
         let parameters = entry.into_iter().flat_map(|entry| &entry.instructions);
-        let arguments =
-            parameters.filter(|instruction| instruction.opcode == "parameter").map(|instruction| {
-                let name =
-                    if instruction.op_name.is_empty() { instruction.name } else { instruction.op_name };
-                (instruction.parameter, name.to_owned())
-            });
+        let arguments = parameters
+            .filter(|instruction| instruction.opcode == "parameter")
+            .map(|instruction| (instruction.parameter, instruction.path().to_owned()));
         let arguments = arguments.collect();
         let root = entry.and_then(|entry| module.instruction(entry.root_id)).map(|(_, root)| root);
         let made =
@@ -116,9 +113,12 @@ impl<'m> LaunchPlan<'m, '_> {
             || self.module.instruction(maker.id).is_some_and(|(inner, _)| inner.id == self.module.entry_id);
         match maker.opcode {
             "parameter" if is_entry() => ValueMaker::Argument(maker.parameter),
-            "parameter" | "get-tuple-element" | "while" | "conditional" | "call" | "tuple" => {
-                ValueMaker::Unknown(Some(maker.name))
+            "get-tuple-element" => {
+                let value = carried(self.module, maker);
+                let name = if value.opcode == "parameter" { value.path() } else { value.name };
+                ValueMaker::Unknown(Some(name))
             }
+            "parameter" | "while" | "conditional" | "call" | "tuple" => ValueMaker::Unknown(Some(maker.name)),
             _ => ValueMaker::Instruction(maker.name),
         }
     }
@@ -154,4 +154,92 @@ fn made_by<'m, 'a>(module: &'m CompiledModule<'a>, id: u64) -> Option<&'m HloOpe
     let wrapped =
         wrapped.and_then(|id| module.computation(*id)).and_then(|inner| module.instruction(inner.root_id));
     Some(wrapped.map_or(instruction, |(_, root)| root))
+}
+
+/// The value that a loop began with, of one that it carries: an argument of the program, or what an instruction made.
+/// Copies of it are it.
+fn carried<'m, 'a>(module: &'m CompiledModule<'a>, element: &'m HloOperation<'a>) -> &'m HloOperation<'a> {
+    let mut value = element;
+    for _ in 0..MAX_STEPS {
+        let next = match value.opcode {
+            "get-tuple-element" => initial(module, value),
+            "copy" => value.operands.first().and_then(|id| made_by(module, *id)),
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        value = next;
+    }
+    value
+}
+
+/// The value that an element of a loop's tuple had before the loop.
+fn initial<'m, 'a>(
+    module: &'m CompiledModule<'a>,
+    element: &HloOperation<'a>,
+) -> Option<&'m HloOperation<'a>> {
+    let mut tuple = *element.operands.first()?;
+    for _ in 0..MAX_STEPS {
+        let (computation, holder) = module.instruction(tuple)?;
+        tuple = match holder.opcode {
+            "tuple" => {
+                return made_by(module, *holder.operands.get(usize::try_from(element.tuple_index).ok()?)?);
+            }
+            "while" => *holder.operands.first()?,
+            "parameter" => *module.loop_of(computation.id)?.operands.first()?,
+            _ => return None,
+        };
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap_testkit::protobuf::{field, value};
+
+    use super::*;
+
+    /// An instruction: name, operation, number, operands, and what else it has.
+    fn instruction(name: &str, opcode: &str, id: u64, operands: &[u64], more: &[u8]) -> Vec<u8> {
+        let operands = operands.iter().flat_map(|operand| value(36, *operand));
+        let bytes = [field(1, name), field(2, opcode), value(35, id)].concat();
+        field(2, bytes.into_iter().chain(operands).chain(more.iter().copied()).collect::<Vec<u8>>())
+    }
+
+    fn computation(id: u64, instructions: &[Vec<u8>]) -> Vec<u8> {
+        field(3, [instructions.concat(), value(5, id)].concat())
+    }
+
+    #[test]
+    fn what_loops_carry_has_the_name_of_its_first_value() {
+        let element = |index| value(13, index);
+        let inner = [
+            instruction("p.2", "parameter", 30, &[], &[]),
+            instruction("gte.30", "get-tuple-element", 31, &[30], &element(1)),
+            instruction("gte.31", "get-tuple-element", 32, &[30], &element(0)),
+            instruction("gte.32", "get-tuple-element", 33, &[30], &element(7)),
+        ];
+        let outer = [
+            instruction("p.1", "parameter", 20, &[], &[]),
+            instruction("gte.20", "get-tuple-element", 21, &[20], &element(0)),
+            instruction("zeros", "fusion", 22, &[], &[]),
+            instruction("tuple.2", "tuple", 23, &[21, 22], &[]),
+            instruction("while.2", "while", 24, &[23], &value(38, 3)),
+            instruction("gte.21", "get-tuple-element", 25, &[24], &element(0)),
+        ];
+        let cache = field(7, field(2, "cache[0]"));
+        let entry = [
+            instruction("p.0", "parameter", 10, &[], &cache),
+            instruction("copy.1", "copy", 11, &[10], &[]),
+            instruction("tuple.1", "tuple", 12, &[11], &[]),
+            instruction("while.1", "while", 13, &[12], &value(38, 2)),
+        ];
+        let bytes =
+            [computation(3, &inner), computation(2, &outer), computation(1, &entry), value(6, 1)].concat();
+        let module = CompiledModule::read(&bytes).unwrap();
+        let name = |id| carried(&module, module.instruction(id).unwrap().1).path();
+        assert_eq!(name(32), "cache[0]", "through two loops and a copy");
+        assert_eq!(name(31), "zeros");
+        assert_eq!(name(25), "cache[0]", "what a loop returns");
+        assert_eq!(name(33), "gte.32", "an element that the tuple does not have");
+    }
 }

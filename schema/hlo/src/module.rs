@@ -26,6 +26,8 @@ pub struct CompiledModule<'a> {
     by_name: BTreeMap<&'a str, u64>,
     /// The instructions that use each instruction's value.
     users: BTreeMap<u64, Vec<u64>>,
+    /// The loop of each computation that is the body or the condition of one.
+    loops: BTreeMap<u64, u64>,
 }
 
 /// One computation.
@@ -58,6 +60,8 @@ pub struct HloOperation<'a> {
     source: (&'a str, u64),
     /// Which parameter of the computation it is.
     pub parameter: u64,
+    /// Which element of a tuple it takes.
+    pub tuple_index: u64,
     /// The library that it calls. Empty where it calls none.
     pub call_target: &'a str,
     /// Its number, unique in the module.
@@ -112,6 +116,9 @@ impl<'a> CompiledModule<'a> {
             let names = computation.instructions.iter().map(|instruction| (instruction.name, instruction.id));
             module.by_name.extend(names);
             for instruction in &computation.instructions {
+                if instruction.opcode == "while" {
+                    module.loops.extend(instruction.calls.iter().map(|called| (*called, instruction.id)));
+                }
                 for operand in &instruction.operands {
                     module.users.entry(*operand).or_default().push(instruction.id);
                 }
@@ -140,6 +147,11 @@ impl<'a> CompiledModule<'a> {
     /// The instructions that use an instruction's value.
     pub fn users(&self, id: u64) -> &[u64] {
         self.users.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The loop that runs a computation.
+    pub fn loop_of(&self, computation: u64) -> Option<&HloOperation<'a>> {
+        self.instruction(*self.loops.get(&computation)?).map(|(_, instruction)| instruction)
     }
 
     /// Instructions of all computations.
@@ -191,6 +203,11 @@ impl<'a> HloComputation<'a> {
 }
 
 impl<'a> HloOperation<'a> {
+    /// Its path in the program, or its name where it has none.
+    pub fn path(&self) -> &'a str {
+        if self.op_name.is_empty() { self.name } else { self.op_name }
+    }
+
     fn read(value: WireValue<'a>) -> Self {
         let mut instruction = Self::default();
         let mut attributes = DefaultHasher::new();
@@ -201,6 +218,10 @@ impl<'a> HloOperation<'a> {
                 3 => instruction.shape = value.bytes().unwrap_or(&[]),
                 7 => instruction.read_metadata(value),
                 9 => instruction.parameter = value.number(),
+                13 => {
+                    instruction.tuple_index = value.number();
+                    (tag, value).hash(&mut attributes);
+                }
                 28 => instruction.call_target = value.text(),
                 35 => instruction.id = value.number(),
                 36 => value.add_numbers(&mut instruction.operands),
