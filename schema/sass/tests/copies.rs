@@ -56,6 +56,22 @@ fn the_address_of_a_tensor_map_is_saved_on_the_stack() {
 }
 
 #[test]
+fn registers_that_exchange_their_values_keep_the_address_of_a_tensor_map() {
+    let exchanged = "LDC.64 R12 c520
+         ADDI R12 R12 #48
+         R2UR R20 R12
+         R2UR R21 R13
+         UXOR R21 R20 R21
+         UXOR R20 R20 R21
+         UXOR R21 R20 R21
+         UTMALDG R21 R8
+         EXIT";
+    check_maps(exchanged, &[(7, 48)]);
+    // One of the three writes another register.
+    check_maps(&exchanged.replacen("UXOR R21 R20 R21", "UXOR R22 R20 R21", 1), &[]);
+}
+
+#[test]
 fn the_first_of_an_array_of_tensor_maps_stands_for_all() {
     let program = "LDC.64 R12 c520
          ADDI R12 R12 #48

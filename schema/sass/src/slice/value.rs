@@ -18,12 +18,14 @@ use crate::slice::work::{AnalysisBudget, TooMuchWork};
 use crate::word::Sm;
 
 mod circles;
+mod exchange;
 mod expression;
 mod reaching;
 mod stack;
 mod walk;
 
 use circles::{DefinitionCycles, RegisterDefinition};
+use exchange::RegisterExchanges;
 use expression::{ExpressionOperand, ResultExpression, SumTerm};
 use reaching::{GuardCondition, ReachingSources};
 use stack::StackWords;
@@ -123,6 +125,7 @@ pub(crate) struct ValueQuery<'a> {
     flow: &'a FlowGraph,
     writers: &'a RegisterWrites,
     stack: StackWords,
+    exchanges: RegisterExchanges,
     sm: Sm,
     work: &'a AnalysisBudget,
     steps: usize,
@@ -159,6 +162,7 @@ impl<'a> ValueQuery<'a> {
             flow,
             writers,
             stack: StackWords::new(instructions),
+            exchanges: RegisterExchanges::new(instructions, flow),
             sm,
             work,
             steps: 0,
@@ -281,9 +285,13 @@ impl<'a> ValueQuery<'a> {
         Ok(found)
     }
 
-    /// The registers, before the instructions that keep them on the stack, of which an instruction takes one back.
+    /// The registers, before the instructions that keep them on the stack, of which an instruction takes one back. Or the
+    /// one whose value it takes in an exchange.
     pub(crate) fn saved(&self, index: usize, register: Register) -> Vec<(usize, Register)> {
-        self.stack.saved(&self.instructions[index], register).to_vec()
+        match self.exchanges.taken(index) {
+            Some(taken) => vec![taken],
+            None => self.stack.saved(&self.instructions[index], register).to_vec(),
+        }
     }
 
     /// Terms of a register's value before an instruction, by each instruction that may have put it there.
