@@ -3,18 +3,25 @@
 //! Launches of one function with one grid, block and shared memory are of a kind if their parameters are equal but for
 //! addresses. Some parameters are new in each launch, such as the state of a random number generator. So there is
 //! another sort of kind, with more recorded launches: the same launch of equal ops, by shapes and strides of tensors.
+//!
+//! Where shapes change from launch to launch (tokens of an expert, lengths of sentences), each launch is of a kind of its
+//! own. So the more launches of one place in the program are recorded, the fewer blocks write records. All requests of
+//! all blocks are counted still, by tensor.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use stallmap_schema::id::{FunctionId, OpId};
+use stallmap_schema::id::{FunctionId, NativeStack, OpId, PystatesHash};
 
 /// Number of launches with equal parameters that are recorded.
 const RECORDED: u32 = 2;
 /// Number of launches of equal ops that are recorded.
 const RECORDED_OF_OP: u32 = 8;
-/// Limit of kinds: launches of further ones are all recorded.
+/// Number of launches of one place that are recorded with all blocks of the sample. Of twice as many, the last has
+/// half.
+const RECORDED_OF_PLACE: u32 = 4;
+/// Limit of kinds, and of places: launches of further ones are all recorded.
 const MAX_KINDS: usize = 1 << 18;
 /// Bytes of an address in the parameters, and their alignment.
 const WORD: usize = 8;
@@ -89,6 +96,17 @@ pub fn without_addresses(parameters: &[u8], is_address: impl Fn(u64) -> bool) ->
     *hasher.finalize().as_bytes()
 }
 
+/// A place in the program that launches a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LaunchPlace {
+    /// The kernel.
+    pub function_id: FunctionId,
+    /// The Python stack.
+    pub pystates_hash: Option<PystatesHash>,
+    /// The native stack, where no op explains the launch.
+    pub native_stack: Option<NativeStack>,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownLaunchKind {
     recorded: u32,
@@ -98,12 +116,16 @@ struct KnownLaunchKind {
 
 /// The kinds of a session.
 #[derive(Debug, Default)]
-pub struct LaunchKinds(Mutex<HashMap<LaunchKindKey, KnownLaunchKind>>);
+pub struct LaunchKinds {
+    known: Mutex<HashMap<LaunchKindKey, KnownLaunchKind>>,
+    /// Number of recorded launches of each place.
+    places: Mutex<HashMap<LaunchPlace, u32>>,
+}
 
 impl LaunchKinds {
     /// The launch whose accesses stand for those of a launch of these kinds. `None` while more are to be recorded.
     pub fn model(&self, kinds: &[LaunchKindKey]) -> Option<u64> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let model = |kind: &LaunchKindKey| {
             let known = known.get(kind)?;
             (known.recorded >= kind.arguments.recorded()).then_some(known.model)
@@ -113,13 +135,24 @@ impl LaunchKinds {
 
     /// The launch with this ordinal, of these kinds, is being recorded.
     pub fn recorded(&self, kinds: Vec<LaunchKindKey>, ordinal: u64) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for kind in kinds {
             if known.len() < MAX_KINDS || known.contains_key(&kind) {
                 let known = known.entry(kind).or_default();
                 *known = KnownLaunchKind { recorded: known.recorded + 1, model: ordinal };
             }
         }
+    }
+
+    /// One in so many blocks of the sample writes records of a further launch of this place, which is counted.
+    pub fn divisor(&self, place: LaunchPlace) -> u32 {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.len() >= MAX_KINDS && !places.contains_key(&place) {
+            return 1;
+        }
+        let recorded = places.entry(place).or_default();
+        *recorded = recorded.saturating_add(1);
+        recorded.div_ceil(RECORDED_OF_PLACE)
     }
 }
 
@@ -166,6 +199,15 @@ mod tests {
         }
         assert_eq!(kinds.model(&of(99, 0)), Some(u64::from(RECORDED_OF_OP) - 1));
         assert_eq!(kinds.model(&of(99, 1)), None, "another launch of the op");
+    }
+
+    #[test]
+    fn of_a_place_whose_shapes_always_differ_the_records_grow_ever_slower() {
+        let kinds = LaunchKinds::default();
+        let place = LaunchPlace { function_id: FunctionId(1), pystates_hash: None, native_stack: None };
+        let divisors: Vec<u32> = (0..64).map(|_| kinds.divisor(place)).collect();
+        assert_eq!([divisors[3], divisors[4], divisors[7], divisors[63]], [1, 2, 2, 16]);
+        assert_eq!(kinds.divisor(LaunchPlace { function_id: FunctionId(2), ..place }), 1);
     }
 
     #[test]

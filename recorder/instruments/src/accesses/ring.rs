@@ -110,6 +110,8 @@ pub struct LaunchRecordPlan<'a> {
     pub gathers: bool,
     /// The blocks of memory that all its requests are counted by. Then it writes a limited number of records.
     pub counted: Option<&'a [DeviceRange]>,
+    /// One in so many of that number.
+    pub divisor: u32,
 }
 
 /// A ring of one context.
@@ -194,7 +196,8 @@ impl AccessRing {
         let ordinals = row.ordinal..row.ordinal + 1;
         let ready = self.count(gpu, plan.counted, ordinals).and_then(|control| {
             let tag = self.take_tags(1)?;
-            let control = LaunchControl { block_stride: plan.block_stride, ..control };
+            let record_limit = control.record_limit / plan.divisor.max(1);
+            let control = LaunchControl { block_stride: plan.block_stride, record_limit, ..control };
             let differs = plan.block_stride != 1 || self.drops || plan.counted.is_some();
             self.write(gpu, tag, 1, control, differs)?;
             Ok(tag)

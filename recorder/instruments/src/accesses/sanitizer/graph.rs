@@ -275,7 +275,7 @@ impl AccessInstrument {
             return false;
         };
         let place = self.place_of(data.context, data.api_stream_handle);
-        let part = (self.block_stride(data), position);
+        let part = (self.block_stride(data, 1), position);
         let state = &mut *self.lock();
         let Some(ring) = state.rings.get_mut(&data.context.key()) else { return false };
         let added = own(|| ring.add_node(place, (running.exec, armed), data.grid_id, part, row));

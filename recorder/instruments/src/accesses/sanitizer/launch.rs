@@ -18,7 +18,7 @@ use stallmap_sys::sanitizer::{LaunchData, SanitizerApiData};
 use super::bundle::{GraphStepLaunch, LaunchBeginning, PreparedBundle, stepped};
 use super::{AccessInstrument, SanitizerState, check, memory, own, snapshots};
 use crate::accesses::bundle::refusal::BundleRefusal;
-use crate::accesses::kinds::{self, AccessArguments, LaunchKindKey};
+use crate::accesses::kinds::{self, AccessArguments, LaunchKindKey, LaunchPlace};
 use crate::accesses::ring::{
     AccessRing, ArmedLaunch, LaunchRecordPlan, PageGathering, RecordFailure, RingContext,
 };
@@ -247,7 +247,8 @@ impl AccessInstrument {
             let has_model = decision.is_ok() && accesses_of.is_some();
             (None, Some(self.time(data.stream_handle, row, has_model)))
         } else {
-            self.arm(data, row, obstacle, gathers)
+            let divisor = function.filter(|_| row.recorded).map_or(1, |id| self.divisor(id, origin.context));
+            self.arm(data, row, obstacle, (gathers, divisor))
         };
         let is_timed = self.is_timing() && row.as_ref().is_some_and(|row| row.recorded);
         match (armed.is_some() || is_timed, kinds) {
@@ -272,7 +273,7 @@ impl AccessInstrument {
         data: &LaunchData,
         row: LaunchRun,
         obstacle: Option<&str>,
-        gathers: bool,
+        (gathers, divisor): (bool, u32),
     ) -> (Option<ArmedLaunch>, Option<LaunchRun>) {
         if !row.recorded {
             return (None, Some(row));
@@ -291,8 +292,8 @@ impl AccessInstrument {
             Ok(ring) => ring,
             Err(error) => return failed(row, error),
         };
-        let plan =
-            LaunchRecordPlan { block_stride: self.block_stride(data), gathers, counted: blocks.as_deref() };
+        let block_stride = self.block_stride(data, divisor);
+        let plan = LaunchRecordPlan { block_stride, gathers, counted: blocks.as_deref(), divisor };
         let armed = match ring.arm(place, row, plan) {
             Ok(armed) => armed,
             Err((row, error)) => return failed(*row, error),
@@ -358,12 +359,20 @@ impl AccessInstrument {
         parameters.into_iter().chain(op).map(kind).collect()
     }
 
-    /// One in so many blocks of a launch is recorded.
-    pub(super) fn block_stride(&self, data: &LaunchData) -> u32 {
+    /// One in so many blocks of the sample writes records of a launch.
+    fn divisor(&self, function_id: FunctionId, context: Option<OpContext>) -> u32 {
+        let pystates_hash = context.and_then(|context| context.pystates_hash);
+        let native_stack = context.and_then(|context| context.native_stack);
+        self.kinds.divisor(LaunchPlace { function_id, pystates_hash, native_stack })
+    }
+
+    /// One in so many blocks of a launch is recorded. Where all are counted, one in `divisor` of the sample's.
+    pub(super) fn block_stride(&self, data: &LaunchData, divisor: u32) -> u32 {
         let product = |sizes: &[u32]| sizes.iter().map(|&size| u64::from(size)).product::<u64>();
         let blocks = product(&data.grid);
         let wanted = if self.config.counts() {
-            Some(SAMPLED_WARPS / product(&data.block).div_ceil(WARP_THREADS).max(1))
+            let block_warps = product(&data.block).div_ceil(WARP_THREADS).max(1);
+            Some(SAMPLED_WARPS / u64::from(divisor.max(1)) / block_warps)
         } else {
             self.config.blocks
         };
