@@ -23,6 +23,7 @@ use crate::block_times;
 use crate::bundles;
 use crate::code::{CodeMap, RecordedModules};
 use crate::compiled::{self, CompiledCode};
+use crate::copies::ReferenceCopies;
 use crate::error::FinishError;
 use crate::loss::LossTotals;
 use crate::matching::DescribedLaunches;
@@ -48,6 +49,7 @@ struct CaptureAssembly<'a> {
     bases: IdBases,
     /// The launches of reference runs, which those of later runs are matched with.
     references: BTreeMap<RunId, DescribedLaunches>,
+    copies: ReferenceCopies,
     launched: AssembledLaunches,
     used: BTreeSet<FunctionId>,
     stacks: PythonStacks,
@@ -81,6 +83,7 @@ pub(crate) fn assemble(
         modules,
         bases: IdBases::default(),
         references: BTreeMap::new(),
+        copies: ReferenceCopies::default(),
         launched: AssembledLaunches::default(),
         used: BTreeSet::new(),
         stacks: PythonStacks::default(),
@@ -118,6 +121,8 @@ impl CaptureAssembly<'_> {
         timeline::settle(run, &mut self.losses);
         windows::assign(run, &self.modules, &mut self.losses);
         launches::identify(run, &self.modules, &mut self.references, &mut self.losses);
+        self.copies.add(run);
+        self.copies.assign(run);
         for loss in take(&mut run.rows.losses) {
             self.losses.add_row(loss);
         }

@@ -24,6 +24,7 @@ mod block_times;
 mod bundles;
 mod code;
 mod compiled;
+mod copies;
 pub mod error;
 mod file;
 mod hlo;

@@ -2,18 +2,27 @@
 
 use stallmap_schema::capture::recording::{ActivityName, CodeRange, GraphNodeNumber, RawActivity};
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::id::Address;
+use stallmap_schema::id::{Address, OpId};
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
-use stallmap_schema::word::{ActivityKind, Instrument, LossKind, Match, SynchronizationKind};
+use stallmap_schema::tables::memory::{Memcpy, Memset};
+use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, Match, SynchronizationKind};
 
-use crate::finish::{FinishedRecording, finished, kernel_id};
+use crate::finish::{FinishedRecording, finished_with, kernel_id};
 use crate::recording::{self, KERNEL, launch, launch_run, put};
 
 /// A timeline run with these rows after those of its run.
 fn with_timeline(rows: impl FnOnce(&mut SegmentWriter)) -> FinishedRecording {
-    finished(|partial| {
+    with_timeline_and(|_| (), rows)
+}
+
+/// The same, with more in the access run.
+fn with_timeline_and(
+    more: impl FnOnce(&mut SegmentWriter),
+    rows: impl FnOnce(&mut SegmentWriter),
+) -> FinishedRecording {
+    finished_with(more, |partial| {
         let mut segment = recording::segment(partial, "run-timeline-30");
         recording::describe_run(&mut segment, Instrument::Timeline, 30);
         put(&mut segment, [ActivityName { name_id: 7, name: KERNEL.into() }]);
@@ -102,6 +111,41 @@ fn kernels_find_their_launches_by_the_call_and_are_in_the_order_of_their_begin()
     let streams = capture.rows::<LaunchRun>().into_iter().filter(|row| row.run_id.0 == 3);
     assert_eq!(streams.map(|row| row.stream_id).collect::<Vec<_>>(), [0, 0, 1, 0]);
     assert_eq!(lost(&capture, "times of the launch are missing"), 0);
+}
+
+#[test]
+fn copies_and_fills_have_the_op_of_the_equal_one_in_the_access_run() {
+    let called = |size_bytes, op: u32| Memcpy {
+        kind: CopyKind::HostToDevice,
+        size_bytes,
+        begin_ns: i64::from(op),
+        op_id: Some(OpId(op.into())),
+        ..Memcpy::default()
+    };
+    let more = |segment: &mut SegmentWriter| {
+        put(segment, [called(64, 1), called(64, 2), called(8, 3), called(8, 4)]);
+        let fill = Memset { size_bytes: 64, begin_ns: 9, op_id: Some(OpId(2)), ..Memset::default() };
+        put(segment, [fill]);
+    };
+    let moved = |kind, size_bytes, correlation, begin_ns| RawActivity {
+        kind,
+        name_id: None,
+        size_bytes: Some(size_bytes),
+        copy_kind: (kind == ActivityKind::Copy).then_some(CopyKind::HostToDevice),
+        ..kernel(correlation, begin_ns)
+    };
+    let capture = with_timeline_and(more, |segment| {
+        for ordinal in 0..4 {
+            put_launch(segment, ordinal, 100 + ordinal);
+        }
+        // The second call's copy runs first. There is one copy of 8 bytes where the access run has two.
+        let rows = [(ActivityKind::Copy, 64, 51, 10), (ActivityKind::Copy, 64, 50, 20)];
+        let others = [(ActivityKind::Copy, 8, 52, 30), (ActivityKind::Fill, 64, 53, 40)];
+        let rows = rows.into_iter().chain(others);
+        put(segment, rows.map(|(kind, bytes, correlation, begin)| moved(kind, bytes, correlation, begin)));
+    });
+    let ops: Vec<_> = capture.rows::<GpuActivity>().into_iter().map(|row| row.op_id).collect();
+    assert_eq!(ops, [Some(OpId(2)), Some(OpId(1)), None, Some(OpId(2))]);
 }
 
 #[test]
