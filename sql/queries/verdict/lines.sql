@@ -4,15 +4,16 @@
 -- without a written line are rows under their label. A line with more than half of all, or a sixth outside of `forward`,
 -- mostly in modules or layers of a model, is shown by module: numbers in paths with names are *. One with more than half
 -- and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy, other (the rest).
--- text: the line's, as the program ran it. Of a module or kernel, its costliest line.
+-- text: the line's, as the program ran it. Of a module, kernel or copy, its costliest line.
 WITH moved AS (
   SELECT
     CASE a.kind WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(a.copy_kind, 'of memory'), '_', ' ') END AS label,
-    CAST(sum(a.end_ns - a.begin_ns) AS DOUBLE) AS ns
+    o.source_line AS line, CAST(sum(a.end_ns - a.begin_ns) AS DOUBLE) AS ns
   FROM gpu_activity a
   JOIN activity_phase p ON p.run_id = a.run_id AND p.activity_id = a.activity_id
+  LEFT JOIN op_context o ON o.op_id = a.op_id
   WHERE a.kind IN ('copy', 'fill') AND p.program_phase IN ($phases)
-  GROUP BY 1
+  GROUP BY 1, 2
 ), taken AS (
   SELECT
     c.kernel_id, c.samples, coalesce(c.time_ns, 0.0) AS ns, sum(c.samples) OVER () AS all_samples,
@@ -71,9 +72,10 @@ WITH moved AS (
   FROM leveled
   GROUP BY 1, 2
   UNION ALL
-  SELECT 'copy', m.label, CAST(NULL AS VARCHAR), m.ns
+  SELECT 'copy', m.label, first_value(m.line ORDER BY m.line IS NULL, m.ns DESC, m.line), sum(m.ns)
   FROM moved m
   JOIN (SELECT bool_or(are_copies) AS are_copies FROM taken) t ON t.are_copies
+  GROUP BY m.label
 ), placed AS (
   SELECT *, least($top + 1, row_number() OVER (ORDER BY cost DESC, kind, label)) AS place FROM summed
 )

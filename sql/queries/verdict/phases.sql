@@ -70,15 +70,17 @@ WITH counted AS (
     GROUP BY a.run_id, a.device_id
   )
   UNION ALL
-  SELECT 'before launches at ' || next_line, max(ns)
+  SELECT 'before ' || work || ' at ' || next_line, max(ns)
   FROM (
-    SELECT g.run_id, g.device_id, g.next_line, sum(s.duration_ns) AS ns
+    SELECT
+      g.run_id, g.device_id, g.next_line, CASE g.next_kind WHEN 'kernel' THEN 'launches' ELSE 'copies' END AS work,
+      sum(s.duration_ns) AS ns
     FROM gpu_gap g
     JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.stretch_ns = g.begin_ns
     WHERE s.program_phase = 'setup' AND g.next_line IS NOT NULL
-    GROUP BY g.run_id, g.device_id, g.next_line
+    GROUP BY 1, 2, 3, 4
   )
-  GROUP BY next_line
+  GROUP BY work, next_line
 )
 SELECT
   s.steps, s.step_ns, CAST(s.slowest_ns AS DOUBLE) AS slowest_ns, s.slowest_step,

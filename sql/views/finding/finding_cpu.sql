@@ -18,7 +18,7 @@ CREATE VIEW finding_cpu (
   advice,
   -- The kernel: null, as there are several.
   kernel,
-  -- The line at whose launches the device waited longest. Null if it waited longest for copies.
+  -- The line at whose launches or copies the device waited longest. Null where it is not known.
   line,
   -- The op at whose launches the device waited longest. Null outside ops.
   op,
@@ -90,9 +90,9 @@ WITH imported AS (
   GROUP BY h.run_id
 ), placed AS (
   SELECT
-    g.run_id, g.device_id, line_label(l.line, l.forward_line) AS line, l.op,
+    g.run_id, g.device_id, CASE WHEN g.next_kind = 'kernel' THEN line_label(l.line, l.forward_line) ELSE g.next_line END AS line, l.op,
     coalesce(CASE WHEN l.written_line IS NOT NULL THEN line_label(l.line, l.forward_line) END, n.short_kernel,
-      CASE g.next_kind WHEN 'kernel' THEN NULL WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(g.next_copy_kind, 'of memory'), '_', ' ') END) AS place,
+      CASE WHEN g.next_kind <> 'kernel' THEN g.next_line END, CASE g.next_kind WHEN 'kernel' THEN NULL WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(g.next_copy_kind, 'of memory'), '_', ' ') END) AS place,
     sum(g.duration_ns) AS ns
   FROM gap g
   LEFT JOIN launch_context l ON l.kernel_id = g.next_kernel_id

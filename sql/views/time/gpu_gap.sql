@@ -17,7 +17,7 @@ CREATE VIEW gpu_gap (
   next_kernel_id,
   -- Begin of its call, nanoseconds since the Unix epoch. Null where the source does not have the call.
   next_call_begin_ns,
-  -- The line of that launch.
+  -- The line of that launch, or of the copy or fill that ends it.
   next_line,
   -- Kind of the work that ends it: kernel, copy or fill.
   next_kind,
@@ -48,7 +48,8 @@ WITH gap AS (
     first_value(a.call_begin_ns ORDER BY a.activity_id) AS call_begin_ns,
     first_value(a.kind ORDER BY a.activity_id) AS kind,
     first_value(a.copy_kind ORDER BY a.activity_id) AS copy_kind,
-    first_value(a.size_bytes ORDER BY a.activity_id) AS size_bytes
+    first_value(a.size_bytes ORDER BY a.activity_id) AS size_bytes,
+    first_value(a.op_id ORDER BY a.activity_id) AS op_id
   FROM ended g
   JOIN gpu_activity a ON a.run_id = g.run_id AND a.device_id = g.device_id AND a.begin_ns = g.next_ns
   WHERE g.begin_ns IS NOT NULL
@@ -74,12 +75,13 @@ SELECT
     WHEN coalesce(r.begin_ns, n.call_begin_ns) > n.begin_ns THEN 'late launch'
     WHEN coalesce(r.begin_ns, n.call_begin_ns) IS NOT NULL THEN 'start'
   END,
-  n.activity_id, n.kernel_id, coalesce(r.begin_ns, n.call_begin_ns), l.line, n.kind, n.copy_kind,
+  n.activity_id, n.kernel_id, coalesce(r.begin_ns, n.call_begin_ns), coalesce(l.line, o.line), n.kind, n.copy_kind,
   (coalesce(w.last_wait_ns > n.begin_ns, false) OR d.run_id IS NOT NULL)
     AND NOT coalesce(n.copy_kind = 'host_to_device' AND n.size_bytes >= 1024 AND n.duration_ns >= 500000, false)
 FROM next n
 -- A launch without the end of its call has no call: its begin is that of the kernel.
 LEFT JOIN launch_run r ON r.run_id = n.run_id AND r.kernel_id = n.kernel_id AND r.end_ns IS NOT NULL
 LEFT JOIN launch_context l ON l.kernel_id = n.kernel_id
+LEFT JOIN op_context o ON o.op_id = n.op_id
 LEFT JOIN read d ON d.run_id = n.run_id AND d.device_id = n.device_id AND d.begin_ns = n.begin_ns
 LEFT JOIN waited w ON w.run_id = n.run_id AND w.device_id = n.device_id AND w.begin_ns = n.begin_ns
