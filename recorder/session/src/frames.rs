@@ -10,6 +10,7 @@ pub mod engine;
 mod layout;
 mod lines;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
@@ -151,7 +152,8 @@ impl FrameReader {
                 continue;
             }
             let (line, first_line) = (shown.line.to_string(), shown.first_line.to_string());
-            for field in [self.normalized(&shown.file), &shown.file, &shown.function, &first_line, &line] {
+            let file = self.normalized(&shown.file);
+            for field in [&file, &shown.file, &shown.function, &first_line, &line] {
                 text.push_str(field);
                 text.push('\0');
             }
@@ -160,8 +162,39 @@ impl FrameReader {
     }
 
     /// The name of a file from the longest of the roots that hold it.
-    fn normalized<'a>(&self, file: &'a str) -> &'a str {
+    fn normalized(&self, file: &str) -> String {
+        let file = without_steps_back(file);
         let found = self.roots.iter().filter_map(|root| file.strip_prefix(root.as_str()));
-        found.min_by_key(|rest| rest.len()).unwrap_or(file)
+        found.min_by_key(|rest| rest.len()).unwrap_or(&file).to_owned()
+    }
+}
+
+/// An absolute path without `.` and `..`, as Python's hooks name files.
+fn without_steps_back(file: &str) -> Cow<'_, str> {
+    if !file.starts_with('/') || !file.split('/').any(|part| matches!(part, "." | "..")) {
+        return Cow::Borrowed(file);
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in file.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    Cow::Owned(format!("/{}", parts.join("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_steps_back_is_named_as_the_one_without() {
+        assert_eq!(without_steps_back("/home/a/runs/../train.py"), "/home/a/train.py");
+        assert_eq!(without_steps_back("/home/./a/../../../b.py"), "/b.py");
+        assert_eq!(without_steps_back("/home/a/train.py"), "/home/a/train.py");
+        assert_eq!(without_steps_back("<frozen runpy>"), "<frozen runpy>");
+        assert_eq!(without_steps_back("../train.py"), "../train.py");
     }
 }
