@@ -62,9 +62,9 @@ WITH so_far AS (
   SELECT
     a.run_id, r.rank, a.kernel_id, a.activity_id, a.device_id, a.stream_id, coalesce(CAST(c.kind AS VARCHAR), n.kind) AS kind,
     l.function_id, c.group_name, c.group_ranks, c.group_size, c.dtype,
-    least(
+    CASE WHEN c.element_bytes IS NOT NULL AND coalesce(c.in_element_count, c.out_element_count) IS NOT NULL THEN least(
       CAST(greatest(c.in_element_count, c.out_element_count) AS DOUBLE) * CAST(c.element_bytes AS DOUBLE), 9007199254740992.0
-    ) AS size_bytes,
+    ) END AS size_bytes,
     n.parts, a.begin_ns, a.end_ns, c.match_id,
     CASE
       WHEN c.kind = 'all_reduce' THEN 2.0 * (c.group_size - 1) / c.group_size
