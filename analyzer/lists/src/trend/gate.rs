@@ -53,7 +53,7 @@ pub(crate) async fn judge(
     let (subject, metric) = (subject(gate)?, metric(gate)?);
     let sql = statement(args, subject, metric);
     let points = HistoryPoint::read("history", &fresh_rows(session, &sql).await?)?;
-    let judged = histories(points, args.head.is_empty());
+    let judged = histories(points, args.head.is_empty(), args.baseline.is_empty());
     let heads: usize = judged.values().map(|(_, history)| history.head.len()).max().unwrap_or(0);
     let bases: usize = judged.values().map(|(_, history)| history.base.len()).max().unwrap_or(0);
     if heads == 0 || bases == 0 || gate.is_beyond_noise && bases < MIN_CAPTURES {
@@ -125,17 +125,27 @@ fn holds(gate: &ChangeCondition, change: &HistoryChange) -> bool {
     is_beyond && !(gate.is_beyond_noise && change.is_noise())
 }
 
-/// The values of each thing. Without labels for the head, it is the newest capture.
-fn histories(points: Vec<HistoryPoint>, is_newest: bool) -> BTreeMap<JudgedThing, (String, CaptureHistory)> {
+/// The values of each thing, from points in the order of time. Without labels for the head, it is the newest capture. The
+/// baseline is older than every head, unless its labels choose newer captures only.
+fn histories(
+    points: Vec<HistoryPoint>,
+    is_newest: bool,
+    is_any_base: bool,
+) -> BTreeMap<JudgedThing, (String, CaptureHistory)> {
     let newest = points.last().map(|point| point.capture.clone());
+    let is_head = |point: &HistoryPoint| {
+        if is_newest { newest.as_ref() == Some(&point.capture) } else { point.is_head }
+    };
+    let first_head = points.iter().position(is_head).unwrap_or(points.len());
+    let is_older = is_any_base || points[..first_head].iter().any(|point| point.is_base);
     let mut all: BTreeMap<JudgedThing, (String, CaptureHistory)> = BTreeMap::new();
-    for point in points {
-        let is_head = if is_newest { newest.as_ref() == Some(&point.capture) } else { point.is_head };
+    for (at, point) in points.into_iter().enumerate() {
+        let is_head = is_head(&point);
         let (name, history) = all.entry((point.series, point.origin)).or_default();
         if is_head {
             history.head.push(point.value);
             *name = point.name;
-        } else if point.is_base {
+        } else if point.is_base && (at < first_head || !is_older) {
             history.base.push(point.value);
         }
     }
@@ -215,22 +225,33 @@ mod tests {
         check("lines.samples > +1000%", &[], 3.0, true);
     }
 
-    #[test]
-    fn the_newest_capture_is_judged_by_all_others() {
-        let point = |capture: &str, value: f64| HistoryPoint {
+    /// Captures with one value each, in the order of time. `h` marks the head, `b` the baseline.
+    #[track_caller]
+    fn check_history(marks: &[(&str, f64)], [is_newest, is_any_base]: [bool; 2], base: &[f64], head: &[f64]) {
+        let point = |(at, (mark, value)): (usize, &(&str, f64))| HistoryPoint {
             name: "gemm".to_owned(),
             series: "7".to_owned(),
             origin: String::new(),
-            capture: capture.to_owned(),
-            value,
-            is_head: true,
-            is_base: true,
+            capture: at.to_string(),
+            value: *value,
+            is_head: mark.contains('h'),
+            is_base: mark.contains('b'),
         };
-        let all = histories(vec![point("a", 1.0), point("b", 2.0), point("c", 3.0)], true);
+        let all = histories(marks.iter().enumerate().map(point).collect(), is_newest, is_any_base);
         let (name, history) = &all[&("7".to_owned(), String::new())];
-        assert_eq!(
-            (name.as_str(), &history.base[..], &history.head[..]),
-            ("gemm", &[1.0, 2.0][..], &[3.0][..])
-        );
+        assert_eq!((name.as_str(), &history.base[..], &history.head[..]), ("gemm", base, head), "{marks:?}");
+    }
+
+    #[test]
+    fn captures_are_judged_by_older_ones() {
+        let all = [("hb", 1.0), ("hb", 2.0), ("hb", 3.0)];
+        check_history(&all, [true, true], &[1.0, 2.0], &[3.0]);
+        let middle = [("b", 1.0), ("hb", 2.0), ("b", 3.0)];
+        check_history(&middle, [false, true], &[1.0], &[2.0]);
+        let several = [("b", 1.0), ("hb", 2.0), ("b", 3.0), ("hb", 4.0)];
+        check_history(&several, [false, false], &[1.0], &[2.0, 4.0]);
+        // Labels may choose newer captures only.
+        check_history(&[("h", 1.0), ("b", 2.0)], [false, false], &[2.0], &[1.0]);
+        check_history(&[("h", 1.0), ("b", 2.0)], [false, true], &[], &[1.0]);
     }
 }
