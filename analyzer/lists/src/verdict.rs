@@ -129,6 +129,17 @@ async fn first_row<T: QueryRow>(session: &Session, query: CommandQuery) -> Outco
     Ok(answers.rows::<T>(query)?.into_iter().next())
 }
 
+/// The findings that the sentence is about. Wrong accesses are the first, and may leave no room for the others.
+async fn deciding(session: &Session, found: &[FindingRow], phase: ProgramPhase) -> Outcome<Vec<FindingRow>> {
+    if !found.last().is_some_and(FindingRow::is_wrong) {
+        return Ok(found.to_vec());
+    }
+    let mut sql = texts_of(ALL_FINDINGS, phase);
+    sql.retain(|(query, _)| *query == queries::GROUPS);
+    let answers = VerdictAnswers { rows: rows_of_all(session, &sql).await?, sql };
+    answers.rows::<FindingRow>(queries::GROUPS)
+}
+
 /// Tensors by their accesses.
 async fn touched(session: &Session) -> Outcome<Vec<TouchedShare>> {
     let sql = vec![(rankings::TOUCHED, rankings::TOUCHED.sql(&[("$top", TENSORS)]))];
@@ -187,7 +198,7 @@ impl VerdictRows {
             tensors: &tensors,
             lines: &lines,
             reasons: &reasons,
-            findings: &findings,
+            findings: &deciding(session, &findings, phase).await?,
         });
         let (attributed, noun) = (attributed(&tensors), shares::noun(&tensors, 1));
         // All of the time, or another part of it, leaves out nothing of the steps.

@@ -31,6 +31,24 @@ snapshot!(block, ["block", TORCH, "5", "1"]);
 snapshot!(block_csv, ["block", TORCH, "5", "1", "--warp", "0", "--format", "csv"]);
 snapshot!(block_unknown, ["block", TORCH, "5", "10000"]);
 
+/// The screen has room for few findings. Its first sentence names every kind that may make results wrong.
+#[test]
+fn the_verdict_names_every_kind_of_wrong_access() {
+    let place = CommandFolder::new();
+    let name = "wrong.stallmap";
+    fs::copy(Path::new(TESTDATA).join("sanitize").join(name), place.path(name)).unwrap();
+    let sql =
+        "SELECT DISTINCT replace(finding, '_', ' ') FROM finding WHERE found_by = 'finding_wrong_access'";
+    let kinds = place.run(&["sql", name, "--format", "csv", "-c", sql]);
+    let kinds: Vec<&str> = kinds.expect_ok().stdout.lines().skip(1).collect();
+    assert_eq!(kinds.len(), 6, "{kinds:?}");
+    let json: serde_json::Value =
+        serde_json::from_str(&place.run(&[name, "--json"]).expect_ok().stdout).unwrap();
+    let sentence = json["verdict"].as_str().unwrap();
+    assert!(kinds.iter().all(|kind| sentence.contains(kind)), "{kinds:?}: {sentence}");
+    assert_eq!(json["findings"].as_array().unwrap().len(), 3);
+}
+
 #[test]
 fn a_block_without_accesses_has_a_reason() {
     let place = CommandFolder::new();
