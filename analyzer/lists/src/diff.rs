@@ -243,6 +243,12 @@ impl<'a> CaptureComparison<'a> {
         Ok(ComparisonResult { answers, headlines, changes, gates: self.judged().await? })
     }
 
+    /// Reason why a total cannot be compared.
+    fn unknown(&self, total: &str) -> Option<String> {
+        let base = self.query.names.first().map_or("", String::as_str);
+        self.decision.unknown.contains(&total).then(|| fact::unknown(&self.facts, base, total)).flatten()
+    }
+
     /// A sentence about each capture.
     async fn headlines(&self, totals: &[CompareRow]) -> Outcome<Vec<TotalChange>> {
         let shares = match self.work() {
@@ -256,6 +262,9 @@ impl<'a> CaptureComparison<'a> {
         let measure = self.measure();
         let total = total_of(if measure.is_time() { DiffMetric::Time } else { self.metric });
         let rows: Vec<CompareRow> = totals.iter().filter(|row| row.what == total).cloned().collect();
+        if rows.is_empty() {
+            return Ok(vec![TotalChange::unknown(total, self.unknown(total))]);
+        }
         let words = MetricWords {
             metric: if measure.is_time() { DiffMetric::Time } else { self.metric },
             title: total,

@@ -238,6 +238,31 @@ fn a_measured_time_is_not_compared_with_an_estimate() {
     assert!(ran.stdout.contains("a measured time and an estimate differ"), "{}", ran.stdout);
 }
 
+/// Such captures have changes by parts, and a first sentence that says why it has no total.
+#[test]
+fn a_total_that_cannot_be_compared_has_a_reason() {
+    let place = CommandFolder::new();
+    let [truth, replays] = ["blame_truth.stallmap", "blame_replays.stallmap"];
+    for name in [truth, replays] {
+        fs::copy(Path::new(TESTDATA).join(name), place.path(name)).unwrap();
+    }
+    let diff = |more: &[&str]| place.run(&[&["diff", truth, replays], more].concat());
+    let reason = "time is estimated from samples in a, and measured in replays in b";
+    let sentence = format!("The total time cannot be compared: {reason}.");
+    for arguments in [&[][..], &["-m", "samples"], &["-m", "memory"]] {
+        let ran = diff(arguments);
+        assert!(ran.expect_ok().stdout.replace('\n', " ").starts_with(&sentence), "{}", ran.stdout);
+    }
+    let json: Value = serde_json::from_str(&diff(&["--format", "json"]).expect_ok().stdout).unwrap();
+    assert_eq!(json["verdict"][0]["sentence"], sentence);
+    assert_eq!(json["verdict"][0]["is_significant"], false);
+    let github = diff(&["--format", "github"]);
+    assert_eq!(github.expect_ok().stdout, format!("::notice title=stallmap diff::{sentence}\n"));
+    let gate = diff(&["--fail-if", "time > +5%"]);
+    let refused = format!("`time > +5%` cannot be checked: {reason}");
+    assert!(gate.expect_error(7).stderr.contains(&refused), "{}", gate.stderr);
+}
+
 #[test]
 fn gates_of_ones_own_fail_where_they_return_rows() {
     let place = place();

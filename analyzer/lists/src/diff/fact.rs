@@ -101,6 +101,32 @@ impl FactDecision {
     }
 }
 
+/// Reason why a total cannot be compared, as a clause. None if the facts say of none.
+pub(super) fn unknown(facts: &[CaptureFact], base: &str, total: &str) -> Option<String> {
+    let (name, noun) = match total {
+        "time" => (TIMING, "times"),
+        "sectors" | "bytes" => ("accesses recorded", "accesses"),
+        _ => ("samples are of", "samples"),
+    };
+    let known = || facts.iter().filter(|fact| fact.name == name);
+    let lacking = |fact: &CaptureFact| {
+        let sides = [(base, &fact.base_value), (fact.capture.as_str(), &fact.value)];
+        sides.into_iter().find(|(_, value)| *value == "none").map(|(capture, _)| capture.to_owned())
+    };
+    if let Some(capture) = known().find_map(lacking) {
+        return Some(format!("{capture} has no {noun}"));
+    }
+    if total == "time" {
+        let CaptureFact { base_value, capture, value, .. } =
+            known().find(|fact| fact.base_value != fact.value)?;
+        return Some(format!("time is {base_value} in {base}, and {value} in {capture}"));
+    }
+    TIME_OF_A_SAMPLE
+        .into_iter()
+        .any(|name| facts.iter().any(|fact| fact.name == name && fact.base_value != fact.value))
+        .then(|| "a sample represents a different time in each capture".to_owned())
+}
+
 /// True if the time of a capture is an estimate.
 pub(super) fn is_estimated(facts: &[CaptureFact]) -> bool {
     let timing = facts.iter().filter(|fact| fact.name == TIMING);

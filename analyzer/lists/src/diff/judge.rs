@@ -44,7 +44,8 @@ impl CaptureComparison<'_> {
         }
         let total = total_of(gate.metric);
         if self.decision.unknown.contains(&total) {
-            let what = format!("`{}` cannot be checked: a capture lacks its data", gate.text);
+            let reason = self.unknown(total).unwrap_or_else(|| "a capture lacks its data".to_owned());
+            let what = format!("`{}` cannot be checked: {reason}", gate.text);
             return Err(CommandFailure::message(NOT_COMPARABLE, what));
         }
         let query = DiffQuery { is_all: true, ..self.query.clone() };

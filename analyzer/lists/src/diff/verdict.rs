@@ -134,8 +134,19 @@ impl StepLength {
 pub(super) struct TotalChange {
     /// The sentence.
     pub(super) sentence: String,
-    /// The total.
-    pub(super) row: CompareRow,
+    /// The total. None where it cannot be compared.
+    pub(super) row: Option<CompareRow>,
+}
+
+impl TotalChange {
+    /// A total that cannot be compared.
+    pub(super) fn unknown(title: &str, reason: Option<String>) -> Self {
+        let sentence = match reason {
+            Some(reason) => format!("The total {title} cannot be compared: {reason}."),
+            None => format!("No launch has {title} to compare."),
+        };
+        Self { sentence, row: None }
+    }
 }
 
 /// Words for a metric.
@@ -176,7 +187,7 @@ pub(super) fn headlines(
         let job = amount.as_ref().filter(|_| is_work);
         let sentence = if is_work { of_work(row, &base, words, job) } else { sentence(row, &base, words) };
         let hint = if amount.is_some_and(|amount| amount.has_steps) { PER_STEP } else { "" };
-        TotalChange { sentence: sentence + &parts + &length + hint, row: row.clone() }
+        TotalChange { sentence: sentence + &parts + &length + hint, row: Some(row.clone()) }
     };
     rows.iter().map(headline).collect()
 }

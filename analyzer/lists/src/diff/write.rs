@@ -190,10 +190,11 @@ fn json(out: &mut dyn Write, subject: &ComparisonSubject<'_>, found: &Comparison
 }
 
 fn headline(headline: &TotalChange) -> Value {
-    let mut value = row(&headline.row);
+    let mut value = headline.row.as_ref().map_or_else(|| json!({}), row);
+    let is_significant = headline.row.as_ref().is_some_and(|row| !row.is_noise());
     if let Value::Object(fields) = &mut value {
         fields.insert("sentence".into(), headline.sentence.as_str().into());
-        fields.insert("is_significant".into(), (!headline.row.is_noise()).into());
+        fields.insert("is_significant".into(), is_significant.into());
     }
     value
 }
