@@ -1,6 +1,5 @@
 //! `stallmap diff --over`: two captures, chosen by their labels.
 
-use stallmap::location::CaptureLocation;
 use stallmap_console::answer::fresh_rows;
 use stallmap_console::args::diff::DiffArgs;
 use stallmap_console::args::label::LabelCondition;
