@@ -13,10 +13,17 @@ CREATE VIEW finding_total (
   -- Samples of its cost.
   samples,
   saving_samples,
+  -- Least time that a fix saves in a step of each capture, nanoseconds.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- True if it may make results wrong.
+  is_wrong,
   -- GPU time that `samples` represent, nanoseconds.
   time_ns
 ) AS
 SELECT
-  finding, kernel, line, op, count(DISTINCT capture), sum(samples), sum(saving_samples), sum(time_ns)
+  finding, kernel, line, op, count(DISTINCT capture), sum(samples), sum(saving_samples), sum(saving_low_ns),
+  sum(saving_high_ns), bool_or(found_by = 'finding_wrong_access'), sum(time_ns)
 FROM finding
 GROUP BY finding, kernel, line, op

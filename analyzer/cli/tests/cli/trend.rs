@@ -174,3 +174,48 @@ fn the_atlas_holds_functions_by_their_code() {
     // 21,947.47 and 21,636.36 ns, whose mean is 21,791.92.
     assert_eq!(spread.0, "rank,launch_count,ratio\n0,30,0.0071\n1,30,-0.0071\n");
 }
+
+/// A folder `runs` with a capture that has samples, and one that has times only.
+fn mixture() -> CommandFolder {
+    let place = CommandFolder::new();
+    fs::create_dir_all(place.path("runs")).unwrap();
+    for (bundled, name) in [("inference_views", "views"), ("step_truth", "timed")] {
+        let bundled = format!("{}/../../testdata/{bundled}.stallmap", env!("CARGO_MANIFEST_DIR"));
+        fs::copy(bundled, place.path(&format!("runs/{name}.stallmap"))).unwrap();
+    }
+    place
+}
+
+#[test]
+fn costs_of_captures_without_samples_compare_by_time() {
+    let place = mixture();
+    let (text, error, code) = run(&place, &["top", "kernels", "--over", "runs", "--format", "csv"]);
+    assert_eq!(code, Some(0), "{error}");
+    let numbers = |column: usize| -> Vec<f64> {
+        let cell = |line: &str| line.split(',').nth(column).unwrap().parse().unwrap_or(0.0);
+        text.lines().skip(1).map(cell).collect()
+    };
+    let (shares, times) = (numbers(0), numbers(3));
+    let all: f64 = times.iter().sum();
+    assert!(shares.iter().zip(&times).all(|(share, time)| (share - time / all).abs() < 1e-9), "{text}");
+    let ranked = &times[..times.len() - 1];
+    assert!(ranked.is_sorted_by(|one, next| one >= next), "{text}");
+    let (text, _, _) = run(&place, &["top", "kernels", "--over", "runs"]);
+    assert!(
+        text.starts_with("Costs in 2 captures, shares of GPU time: not all captures have samples\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn findings_of_all_captures_are_ranked_by_their_saving() {
+    let place = mixture();
+    let (text, error, code) = run(&place, &["top", "findings", "--over", "runs", "--format", "csv"]);
+    assert_eq!(code, Some(0), "{error}");
+    let sums: Vec<f64> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').take(2).map(|cell| cell.parse::<f64>().unwrap_or(f64::MIN)).sum())
+        .collect();
+    assert!(sums.len() > 3 && sums[0] > 1e5 && sums.is_sorted_by(|one, next| one >= next), "{text}");
+}

@@ -72,7 +72,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
 }
 
 fn sections(top: u32) -> Vec<FleetSection> {
-    let cost = |name, title, kind| FleetSection { name, title, sql: costs(kind, top, "samples") };
+    let cost = |name, title, kind| FleetSection { name, title, sql: costs(kind, top, "cost") };
     let limited =
         |name, title, sql: &str| FleetSection { name, title, sql: format!("{sql}\nLIMIT {top};\n") };
     vec![

@@ -1,5 +1,6 @@
 //! `stallmap top --over`: the costliest things of all captures together.
 
+use stallmap::session::Session;
 use stallmap_console::answer::{fresh_rows, write_rows};
 use stallmap_console::args::top::{TopArgs, TopRanking, TopSort};
 use stallmap_console::context::{CommandContext, runtime};
@@ -11,8 +12,19 @@ use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::table::TextTable;
 use stallmap_console::output::value::NumberFormat;
 use stallmap_console::output::{self, written};
+use stallmap_console::row::QueryRow as _;
+use stallmap_console::rows;
 
 use crate::trend::open::{open, say_skipped};
+
+/// True in one row if a capture has times and no samples.
+const BASIS: &str = "SELECT coalesce(bool_or(samples <= 0.0 AND time_ns > 0.0), false) AS is_by_time FROM trend_point WHERE kind = 'total'";
+
+rows! {
+    /// The measure of shares.
+    #[derive(Clone, Debug)]
+    struct CostBasis { is_by_time: bool }
+}
 
 /// Prints the ranking, or its query.
 pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
@@ -33,7 +45,11 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
     } else {
         let canvas = output::page();
         let captures = counted(fleet.read_count() as u64, "capture", "captures");
-        output::print(&(canvas.paint.text(TextRole::Heading, &format!("Costs in {captures}")) + "\n"))?;
+        let is_by_time =
+            args.what != TopRanking::Findings && runtime()?.block_on(is_by_time(&fleet.session))?;
+        let basis = if is_by_time { ", shares of GPU time: not all captures have samples" } else { "" };
+        let title = format!("Costs in {captures}{basis}");
+        output::print(&(canvas.paint.text(TextRole::Heading, &title) + "\n"))?;
         let table = TextTable::from_batches(&rows, NumberFormat::Report).map_err(arrow_failure)?;
         written(table.draw(&mut output::stdout(), canvas))?;
     }
@@ -41,16 +57,30 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
     Ok(OK)
 }
 
-/// The costliest things of a kind, and all others as one row. All rows add up to the samples.
+/// True if a capture has times and no samples. Costs of all captures compare by their times then.
+async fn is_by_time(session: &Session) -> Outcome<bool> {
+    let bases =
+        CostBasis::read("basis", &fresh_rows(session, &format!("SELECT is_by_time FROM ({BASIS})")).await?)?;
+    Ok(bases.iter().any(|basis| basis.is_by_time))
+}
+
+/// The costliest things of a kind, and all others as one row. All rows add up to the samples. The `cost` that may sort them
+/// is samples, or time where a capture has no samples.
 pub(crate) fn costs(kind: &str, top: u32, sort: &str) -> String {
     format!(
-        "WITH placed AS (
+        "WITH basis AS (
+  {BASIS}
+), measured AS (
+  SELECT t.*, CASE WHEN b.is_by_time THEN t.time_ns ELSE t.samples END AS cost
+  FROM cost_total t
+  CROSS JOIN basis b
+  WHERE t.kind = '{kind}'
+), placed AS (
   SELECT *, least({top} + 1, row_number() OVER (ORDER BY {sort} DESC NULLS LAST, samples DESC, name, series)) AS place
-  FROM cost_total
-  WHERE kind = '{kind}'
+  FROM measured
 )
 SELECT
-  sum(samples) / nullif(sum(sum(samples)) OVER (), 0.0) AS share,
+  sum(cost) / nullif(sum(sum(cost)) OVER (), 0.0) AS share,
   sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share,
   sum(samples) AS samples,
   sum(time_ns) AS time_ns,
@@ -66,7 +96,9 @@ ORDER BY place;
 
 fn findings(top: u32, sort: Option<TopSort>) -> Outcome<String> {
     let sort = match sort {
-        None | Some(TopSort::Saving) => "saving_samples",
+        None | Some(TopSort::Saving) => {
+            "is_wrong DESC, saving_low_ns + saving_high_ns DESC NULLS LAST, saving_samples"
+        }
         Some(TopSort::Samples) => "samples",
         Some(TopSort::Time) => "time_ns",
         Some(TopSort::MemorySamples | TopSort::Launches) => {
@@ -75,7 +107,8 @@ fn findings(top: u32, sort: Option<TopSort>) -> Outcome<String> {
         }
     };
     Ok(format!(
-        "SELECT saving_samples, samples, time_ns, capture_count AS captures, finding, line, op, kernel
+        "SELECT
+  saving_low_ns, saving_high_ns, saving_samples, samples, time_ns, capture_count AS captures, finding, line, op, kernel
 FROM finding_total
 ORDER BY {sort} DESC NULLS LAST, finding, line, op, kernel
 LIMIT {top};
@@ -102,7 +135,8 @@ fn kind(what: TopRanking) -> Outcome<&'static str> {
 
 fn sort(sort: Option<TopSort>) -> Outcome<&'static str> {
     Ok(match sort {
-        None | Some(TopSort::Samples) => "samples",
+        None => "cost",
+        Some(TopSort::Samples) => "samples",
         Some(TopSort::MemorySamples) => "memory_samples",
         Some(TopSort::Time) => "time_ns",
         Some(TopSort::Launches) => "launch_count",
