@@ -219,3 +219,22 @@ fn findings_of_all_captures_are_ranked_by_their_saving() {
         .collect();
     assert!(sums.len() > 3 && sums[0] > 1e5 && sums.is_sorted_by(|one, next| one >= next), "{text}");
 }
+
+/// Ranks of one capture are of one job. Captures of other programs have ranks of their own.
+#[test]
+fn ranks_are_compared_within_their_job() {
+    let place = CommandFolder::new();
+    fs::create_dir_all(place.path("runs")).unwrap();
+    for bundled in ["two_ranks", "imports/eight_ranks"] {
+        let name = bundled.rsplit('/').next().unwrap();
+        let bundled = format!("{}/../../testdata/{bundled}.stallmap", env!("CARGO_MANIFEST_DIR"));
+        fs::copy(bundled, place.path(&format!("runs/{name}.stallmap"))).unwrap();
+    }
+    let sql =
+        "SELECT capture, count(*) AS n, round(avg(ratio), 6) AS mean FROM rank_spread GROUP BY 1 ORDER BY 1";
+    let expected = "capture,n,mean\neight_ranks.stallmap,8,1.0\ntwo_ranks.stallmap,2,1.0\n";
+    assert_eq!(rows(&place, sql), expected);
+    let (report, error, code) = run(&place, &["report", "--over", "runs"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(report.contains("and 5 more: -n shows them\n"), "{report}");
+}

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::datatypes::Int64Type;
 use stallmap::session::Session;
 use stallmap_console::answer::{fresh_rows, json_rows, write_rows};
 use stallmap_console::args::trend::{TrendMetric, TrendSubject};
@@ -25,14 +26,18 @@ use crate::trend::top::costs;
 const DEFAULT_TOP: u32 = 5;
 /// The captures of a fleet, by the labels that most have.
 const CAPTURES: &str = "\
-SELECT label(labels, 'model') AS model, commit, gpu, count(*) AS captures, sum(bytes) AS bytes, min(time) AS first, max(time) AS last
+SELECT
+  label(labels, 'model') AS model, commit, gpu, count(*) AS captures, sum(bytes) AS bytes, min(time) AS first,
+  max(time) AS last, count(*) OVER () AS found
 FROM fleet
 WHERE skipped IS NULL
 GROUP BY 1, 2, 3
 ORDER BY last DESC, model, commit, gpu";
 /// The ranks of jobs whose ranks have captures or runs of their own.
 const RANKS: &str = "\
-SELECT commit, model, job, rank, capture_count AS captures, launch_count AS launches, time_ns, ratio
+SELECT
+  capture, commit, model, job, rank, capture_count AS captures, launch_count AS launches, time_ns, ratio,
+  count(*) OVER () AS found
 FROM rank_spread
 ORDER BY abs(ratio - 1.0) DESC NULLS LAST, commit, model, job, rank";
 
@@ -108,13 +113,24 @@ fn show(sections: &[FleetSection], answers: &[Vec<RecordBatch>]) -> Outcome<()> 
     let canvas = output::page();
     for (section, rows) in sections.iter().zip(answers) {
         let table = TextTable::from_batches(rows, NumberFormat::Report).map_err(arrow_failure)?;
-        if table.rows() > 0 {
+        let shown = table.rows();
+        if shown > 0 {
             output::print(&(canvas.paint.text(TextRole::Heading, section.title) + "\n"))?;
-            written(table.draw(&mut output::stdout(), canvas))?;
-            output::print("\n")?;
+            written(table.without(&["found"]).without_empty().draw(&mut output::stdout(), canvas))?;
+            let more = found(rows).saturating_sub(shown);
+            let more = if more > 0 { format!("and {more} more: -n shows them\n") } else { String::new() };
+            output::print(&(more + "\n"))?;
         }
     }
     Ok(())
+}
+
+/// Rows of a section without its limit. 0 where its last row is the sum of all others.
+fn found(rows: &[RecordBatch]) -> usize {
+    let counts = rows.iter().filter_map(|rows| rows.column_by_name("found"));
+    let first =
+        counts.filter_map(|counts| counts.as_primitive_opt::<Int64Type>()).find(|counts| !counts.is_empty());
+    first.map_or(0, |counts| usize::try_from(counts.value(0)).unwrap_or(0))
 }
 
 /// The sections as one JSON object, or the rows of each behind a line with its name.
