@@ -220,6 +220,17 @@ fn findings_of_all_captures_are_ranked_by_their_saving() {
     assert!(sums.len() > 3 && sums[0] > 1e5 && sums.is_sorted_by(|one, next| one >= next), "{text}");
 }
 
+#[test]
+fn captures_without_samples_have_no_trend_of_samples() {
+    let place = mixture();
+    fs::remove_file(place.path("runs/views.stallmap")).unwrap();
+    fs::copy(place.path("runs/timed.stallmap"), place.path("runs/next.stallmap")).unwrap();
+    let arguments = ["trend", "runs", "-m", "samples", "--fail-if", "samples > +5%"];
+    let (text, error, code) = run(&place, &arguments);
+    assert!(text.contains("(no samples)") && !text.contains("e-308"), "{text}");
+    assert!(code == Some(7) && error.contains("the captures have no samples"), "{error}");
+}
+
 /// Ranks of one capture are of one job. Captures of other programs have ranks of their own.
 #[test]
 fn ranks_are_compared_within_their_job() {

@@ -94,6 +94,10 @@ pub(crate) fn pictures(metric: TrendMetric, total: &[TrendSeries], canvas: Table
             if origin.is_empty() { String::new() } else { format!(": {origin}") }
         );
         text += &(canvas.paint.text(TextRole::Heading, &title) + "\n");
+        if series.points.iter().all(|point| point.value <= 0.0) {
+            text.extend(["(no ", title_of_none(metric), ")\n\n"]);
+            continue;
+        }
         text += &picture(series, canvas.width.unwrap_or(100), |value| shown(metric, value));
         if let (Some(first), Some(last)) = (series.points.first(), series.points.last()) {
             text.extend(["from ", first.label(), " to ", last.label(), "\n\n"]);
@@ -158,6 +162,16 @@ fn show(args: &TrendArgs, all: &[TrendSeries]) -> Outcome<()> {
         output::print(&format!("and {left} more: -n shows them\n"))?;
     }
     Ok(())
+}
+
+/// The noun of a number that no capture has.
+pub(crate) const fn title_of_none(metric: TrendMetric) -> &'static str {
+    match metric {
+        TrendMetric::Time => "times",
+        TrendMetric::Samples => "samples",
+        TrendMetric::Memory => "samples of memory stalls",
+        TrendMetric::Launches => "launches",
+    }
 }
 
 const fn title(metric: TrendMetric) -> &'static str {

@@ -13,6 +13,7 @@ use stallmap_console::output::number::{counted, ratio};
 use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
+use crate::trend::costs::title_of_none;
 use crate::trend::history::{CaptureHistory, HistoryChange, MIN_CAPTURES};
 use crate::trend::series::shown;
 
@@ -64,6 +65,11 @@ pub(crate) async fn judge(
             "name labels with --head and --baseline. Noise takes {MIN_CAPTURES} captures or more"
         )));
     }
+    if let Some(what) = lacking(&judged, metric) {
+        let what = format!("`{}` cannot be checked: {what} {}", gate.text, title_of_none(metric));
+        return Err(CommandFailure::message(NOT_COMPARABLE, what)
+            .hint("`time` and `launches` are known without samples".to_owned()));
+    }
     let changes = judged.into_values().filter(|(_, history)| !history.head.is_empty());
     let mut failed: Vec<(String, HistoryChange)> = Vec::new();
     let mut summary = String::new();
@@ -95,6 +101,24 @@ pub(crate) async fn judge(
         lines.join("\n")
     });
     Ok(GateJudgement { summary, failure })
+}
+
+/// The captures that have nothing of a number at all, in words. Only samples are missing where one side has none: stalls may
+/// be gone.
+fn lacking(
+    judged: &BTreeMap<JudgedThing, (String, CaptureHistory)>,
+    metric: TrendMetric,
+) -> Option<&'static str> {
+    let has = |values: fn(&CaptureHistory) -> &[f64]| {
+        judged.values().any(|(_, history)| values(history).iter().any(|value| *value > 0.0))
+    };
+    match (has(|history| &history.head), has(|history| &history.base)) {
+        (true, true) => None,
+        (true, false) | (false, true) if metric != TrendMetric::Samples => None,
+        (false, true) => Some("the head has no"),
+        (true, false) => Some("the baseline has no"),
+        (false, false) => Some("the captures have no"),
+    }
 }
 
 /// The change of a mean in percent, with its interval where the noise is known.
@@ -253,5 +277,18 @@ mod tests {
         // Labels may choose newer captures only.
         check_history(&[("h", 1.0), ("b", 2.0)], [false, false], &[2.0], &[1.0]);
         check_history(&[("h", 1.0), ("b", 2.0)], [false, true], &[], &[1.0]);
+    }
+
+    #[test]
+    fn captures_without_samples_are_not_judged_by_them() {
+        let judged = |base: f64, head: f64| {
+            let history = CaptureHistory { base: vec![base, base], head: vec![head] };
+            BTreeMap::from([(("total".to_owned(), String::new()), ("all launches".to_owned(), history))])
+        };
+        assert_eq!(lacking(&judged(0.0, 0.0), TrendMetric::Samples), Some("the captures have no"));
+        assert_eq!(lacking(&judged(0.0, 3.0), TrendMetric::Samples), Some("the baseline has no"));
+        assert_eq!(lacking(&judged(3.0, 0.0), TrendMetric::Samples), Some("the head has no"));
+        assert_eq!(lacking(&judged(3.0, 1.0), TrendMetric::Samples), None);
+        assert_eq!(lacking(&judged(3.0, 0.0), TrendMetric::Memory), None);
     }
 }
