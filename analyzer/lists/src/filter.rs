@@ -24,6 +24,8 @@ use stallmap_console::output::shorten::printable;
 use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
+/// Base of shares, where samples were recorded.
+pub const ALL_SAMPLES: &str = "all samples";
 /// Names that a message lists.
 const MAX_LISTED: usize = 8;
 
@@ -65,6 +67,8 @@ pub struct LaunchFilter {
     findings: String,
     words: String,
     sentence: String,
+    /// False for a capture without samples: shares of costs are those of the time.
+    has_samples: bool,
 }
 
 impl LaunchFilter {
@@ -113,8 +117,8 @@ impl LaunchFilter {
         }
         let [launches, costs, findings] = [launches, costs, findings].map(|parts| parts.join(" AND "));
         let words = words.join(" ");
-        let sentence = sentence(session, &launches, &words).await?;
-        Ok(Some(Self { launches, costs, findings, words, sentence }))
+        let (sentence, has_samples) = sentence(session, &launches, &words).await?;
+        Ok(Some(Self { launches, costs, findings, words, sentence, has_samples }))
     }
 
     /// The options, as they were typed.
@@ -156,6 +160,8 @@ impl LaunchFilter {
     /// # Errors
     /// Fails if standard output cannot be written.
     pub fn say(&self, format: ListFormat, base: &str) -> Outcome<()> {
+        let base =
+            if base == ALL_SAMPLES && !self.has_samples { "the GPU time of all launches" } else { base };
         let sentence = format!("{} Shares are parts of {base}.", self.sentence);
         if format.for_programs().is_some() {
             output::note(sentence);
@@ -185,19 +191,21 @@ async fn places(session: &Session) -> Outcome<Vec<FilterSite>> {
     FilterSite::read(query.name, &asked(session, query, &query.sql(&[])).await?)
 }
 
-async fn sentence(session: &Session, launches: &str, words: &str) -> Outcome<String> {
+/// The part that a filter chooses, and true if the capture has samples.
+async fn sentence(session: &Session, launches: &str, words: &str) -> Outcome<(String, bool)> {
     let query = queries::SHARE;
     let rows = fresh_kept_rows(session, &query.sql(&[]).replace("$filter", launches)).await?;
     let found = ChosenLaunches::read(query.name, &rows)?.into_iter().next();
     let found = found.ok_or_else(|| CommandFailure::message(QUERY, "the filter has no share"))?;
     let of = |some: f64, all: f64, noun: &str| format!("{} of {} {noun}", measured(some), measured(all));
     let share = found.share.map_or_else(String::new, |share| format!(", {} of all samples", percent(share)));
-    Ok(format!(
+    let sentence = format!(
         "Only {}: {}, {}{share}.",
         printable(words),
         of(found.launches, found.all_launches, "launches"),
         of(found.kernels, found.all_kernels, "kernels"),
-    ))
+    );
+    Ok((sentence, found.share.is_some()))
 }
 
 /// The labels of a kind that match.

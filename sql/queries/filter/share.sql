@@ -8,5 +8,5 @@ SELECT
   (SELECT count(*) FROM launch) AS all_launches,
   (SELECT count(DISTINCT function_id) FROM chosen) AS kernels,
   (SELECT count(DISTINCT function_id) FROM launch) AS all_kernels,
-  (SELECT sum(samples) FROM sample_cost WHERE kernel_id IN (SELECT kernel_id FROM chosen))
+  coalesce((SELECT sum(samples) FROM sample_cost WHERE kernel_id IN (SELECT kernel_id FROM chosen)), 0.0)
     / nullif((SELECT sum(samples) FROM sample_cost), 0.0) AS share

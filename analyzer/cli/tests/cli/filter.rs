@@ -164,3 +164,16 @@ fn sections_have_every_format() {
     let wide = place.run(&["top", "kernels", "tiny.stallmap", "-w"]);
     assert!(wide.expect_ok().stdout.contains("full name"), "{}", wide.stdout);
 }
+
+/// Without samples, rows are ranked by time, and so are their shares.
+#[test]
+fn shares_of_captures_without_samples_are_of_time() {
+    let place = CommandFolder::new();
+    let base = |capture: &str, filter: [&str; 2]| {
+        let ran = place.run(&[&["top", "kernels", &path(capture)][..], &filter].concat());
+        let text = ran.stdout.replace('\n', " ");
+        (text.contains("parts of all samples."), text.contains("parts of the GPU time of all launches."))
+    };
+    assert_eq!(base("step_truth", ["--phase", "steady"]), (false, true));
+    assert_eq!(base("inference_views", ["--kernel", "s"]), (true, false));
+}
