@@ -8,7 +8,7 @@ use stallmap_console::args::block::BlockArgs;
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::output::number::grouped;
+use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::table::TextTable;
@@ -29,6 +29,7 @@ rows! {
         kernel_id: u64,
         kernel: String,
         blocks: u64,
+        warps: u64,
         accesses_of: Option<u64>,
         held_blocks: Option<u64>,
         nearest: Option<u64>,
@@ -100,6 +101,11 @@ async fn launch(session: &Session, args: &BlockArgs) -> Outcome<BlockLaunch> {
     if args.block >= launch.blocks {
         let message = format!("block {} is not in the grid of launch {}", args.block, args.launch);
         let hint = format!("its {} blocks count from 0", grouped(launch.blocks.into()));
+        return Err(CommandFailure::message(USAGE, message).hint(hint));
+    }
+    if let Some(warp) = args.warp.filter(|warp| u64::from(*warp) >= launch.warps) {
+        let message = format!("warp {warp} is not in the blocks of launch {}", args.launch);
+        let hint = format!("their {} count from 0", counted(launch.warps, "warp", "warps"));
         return Err(CommandFailure::message(USAGE, message).hint(hint));
     }
     Ok(launch)

@@ -1,5 +1,5 @@
 -- A launch and its blocks
--- One launch: its kernel, the blocks of its grid, and those whose accesses are in the capture. nearest: of these, the one closest
+-- One launch: its kernel, the blocks of its grid, the warps of a block, and the blocks whose accesses are in the capture. nearest: of these, the one closest
 -- to the block.
 WITH held AS (
   SELECT
@@ -9,7 +9,8 @@ WITH held AS (
 )
 SELECT
   l.kernel_id, coalesce(n.short_kernel, f.demangled_name, 'unknown kernel') AS kernel,
-  CAST(l.grid_x AS BIGINT UNSIGNED) * l.grid_y * l.grid_z AS blocks, l.accesses_of,
+  CAST(l.grid_x AS BIGINT UNSIGNED) * l.grid_y * l.grid_z AS blocks,
+  (CAST(l.block_x AS BIGINT UNSIGNED) * l.block_y * l.block_z + 31) / 32 AS warps, l.accesses_of,
   CASE WHEN l.kernel_id = $kernel THEN h.held_blocks END AS held_blocks, CASE WHEN l.kernel_id = $kernel THEN h.nearest END AS nearest
 FROM launch l
 CROSS JOIN held h

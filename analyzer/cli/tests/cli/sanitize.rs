@@ -29,6 +29,7 @@ snapshot!(wrong_screen, [TORCH]);
 snapshot!(wrong_section, ["report", TORCH, "--section", "wrong"]);
 snapshot!(block, ["block", TORCH, "5", "1"]);
 snapshot!(block_csv, ["block", TORCH, "5", "1", "--warp", "0", "--format", "csv"]);
+snapshot!(block_unknown_warp, ["block", TORCH, "5", "1", "--warp", "99"]);
 snapshot!(block_unknown, ["block", TORCH, "5", "10000"]);
 
 /// The screen has room for few findings. Its first sentence names every kind that may make results wrong.
