@@ -20,6 +20,9 @@ pub(super) fn run(args: &LabelArgs) -> Outcome {
     if after != *before {
         labels::write(&reader, after.clone()).map_err(|error| capture_failure(&error))?;
     }
+    if after.is_empty() {
+        output::note("no labels");
+    }
     output::print(&listed(&after))?;
     Ok(OK)
 }

@@ -258,7 +258,7 @@ fn labels_are_set_shown_and_removed_and_change_no_id() {
     let name = "runs/blame.stallmap";
     let id = |name: &str| run(&place, &["id", name]).0.lines().skip(1).collect::<Vec<_>>().join("\n");
     let before = (id(name), fs::read(place.path(name)).unwrap());
-    assert_eq!(run(&place, &["label", name]), (String::new(), String::new(), Some(0)));
+    assert_eq!(run(&place, &["label", name]), (String::new(), "no labels\n".to_owned(), Some(0)));
     assert_eq!(run(&place, &["label", name, "model=gpt2", "run=7"]).0, "model=gpt2\nrun=7\n");
     assert_eq!(id(name), before.0);
     assert_eq!(run(&place, &["check", name]).2, Some(0));
