@@ -200,7 +200,7 @@ impl CapturedTable {
 
     fn check(&self) -> Result<(), String> {
         let TableBytes { bytes, metadata } = &self.file;
-        pages::check(bytes, metadata, |_| true)?;
+        pages::check(&self.name, bytes, metadata, |_| true)?;
         let definition = super::definition(&self.name);
         column::check(definition, metadata.file_metadata().schema_descr())?;
         if let Some(column) = self.sort.first() {

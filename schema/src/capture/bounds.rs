@@ -154,7 +154,8 @@ fn text_bytes(table: &str, column: &str) -> usize {
     if is_name { TEXT_BYTES } else { LONG_TEXT_BYTES }
 }
 
-fn list_values(table: &str) -> usize {
+/// Most values of a list of a table.
+pub(super) fn list_values(table: &str) -> usize {
     if [Tensor::TABLE.name, OpInput::TABLE.name, TensorMap::TABLE.name].contains(&table) {
         DIMENSIONS
     } else {

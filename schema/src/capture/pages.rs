@@ -10,12 +10,17 @@ use parquet::column::page::{Page, PageReader as _};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::bounds;
 use super::source::EntryBytes;
 
 /// Most columns of a file. The widest table has 37.
 const COLUMNS: usize = 1 << 10;
 /// Most bytes of a page, uncompressed. stallmap ends a page soon after 1 MiB.
 const PAGE_BYTES: u64 = 128 << 20;
+/// Most bytes of a value of fixed length: a decimal's. No table has one.
+const FIXED_BYTES: i32 = 32;
+/// Most values of a column of lists in a row group: 8 times as many as accesses with 32 irregular lanes each have.
+const LIST_GROUP_VALUES: u64 = 1 << 25;
 /// Most bytes of the texts of a batch of one column.
 const BATCH_BYTES: u64 = 1 << 30;
 /// Rows of a batch.
@@ -31,8 +36,9 @@ const MAX_LEVELS: usize = 8;
 /// An encoding by which a short page holds long texts. stallmap does not use it.
 const DELTA_BYTE_ARRAY: i64 = 7;
 
-/// Checks the pages of some columns. An error names the column and the bound.
+/// Checks the pages of some columns of a table. An error names the column and the bound.
 pub fn check(
+    table: &str,
     bytes: &EntryBytes,
     metadata: &ParquetMetaData,
     is_read: impl Fn(usize) -> bool,
@@ -47,9 +53,11 @@ pub fn check(
         for (leaf, chunk) in group.columns().iter().enumerate().filter(|(leaf, _)| is_read(*leaf)) {
             let size = u64::try_from(chunk.compressed_size()).unwrap_or(u64::MAX);
             if is_here || size <= REMOTE_BYTES {
-                check_chunk(bytes, chunk, rows)
+                check_type(chunk)
+                    .and_then(|()| check_chunk(bytes, chunk, rows))
                     .and_then(|pages| {
                         check_rows(chunk, rows, &pages)?;
+                        check_values(table, chunk, rows, &pages)?;
                         check_index(metadata, (index, leaf), &pages)
                     })
                     .map_err(|cause| format!("column `{}`: {cause}", chunk.column_path().string()))?;
@@ -59,10 +67,44 @@ pub fn check(
     Ok(())
 }
 
-/// A data page: its offset, and its rows where its header states them.
+/// A data page: its offset, its values, and its rows where its header states them.
 struct PageLocation {
     offset: u64,
+    values: Option<u64>,
     rows: Option<u64>,
+}
+
+/// A reader allocates values of fixed length for all rows of a batch before it decodes one.
+fn check_type(chunk: &ColumnChunkMetaData) -> Result<(), String> {
+    let length = chunk.column_descr().type_length();
+    match chunk.column_type() {
+        Type::FIXED_LEN_BYTE_ARRAY if length > FIXED_BYTES => {
+            Err(format!("each value has {length} bytes, and the bound is {FIXED_BYTES}"))
+        }
+        Type::INT96 => Err("its values are numbers of 96 bits".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Lists of a page of a few bytes can have millions of values, because equal ones are encoded by their number.
+fn check_values(
+    table: &str,
+    chunk: &ColumnChunkMetaData,
+    rows: u64,
+    pages: &[PageLocation],
+) -> Result<(), String> {
+    if chunk.column_descr().max_rep_level() == 0 {
+        return Ok(());
+    }
+    // Of fewer, the list that is too long is found when it is read, and its row is named.
+    let least = bounds::LIST_VALUES as u64;
+    let most = rows.saturating_mul(bounds::list_values(table) as u64).clamp(least, LIST_GROUP_VALUES);
+    let sum = pages.iter().try_fold(0_u64, |sum, page| sum.checked_add(page.values?));
+    match sum {
+        Some(sum) if sum <= most => Ok(()),
+        Some(sum) => Err(format!("its lists have {sum} values in {rows} rows, and the bound is {most}")),
+        None => Err("its pages state no values".to_owned()),
+    }
 }
 
 /// The pages of a column have the rows that the file states.
@@ -124,8 +166,9 @@ fn check_chunk(
         has_dictionary |= is_text && header.is_dictionary;
         // A page of version 1 counts values: a list has several.
         let stated = header.rows.or(header.values.filter(|_| is_flat));
-        let rows = stated.and_then(|rows| u64::try_from(rows).ok());
-        pages.extend((!header.is_dictionary).then_some(PageLocation { offset: at, rows }));
+        let number = |stated: Option<i64>| stated.and_then(|stated| u64::try_from(stated).ok());
+        let page = PageLocation { offset: at, values: number(header.values), rows: number(stated) };
+        pages.extend((!header.is_dictionary).then_some(page));
         at = at.saturating_add(header.own_bytes).saturating_add(header.compressed_bytes);
     }
     if has_dictionary {
@@ -199,7 +242,8 @@ impl PageHeader {
                     thrift.members(level, &mut [(1, &mut header.values), (2, &mut header.encoding)])?;
                 }
                 (8, ThriftReader::STRUCT) => {
-                    thrift.members(level, &mut [(3, &mut header.rows), (4, &mut header.encoding)])?;
+                    let PageHeader { values, rows, encoding, .. } = &mut header;
+                    thrift.members(level, &mut [(1, values), (3, rows), (4, encoding)])?;
                 }
                 _ => thrift.skip(kind, level)?,
             }
@@ -323,7 +367,8 @@ mod tests {
         let one = [0x15, 0, 0x15, 40, 0x15, 40, 0x2c, 0x15, 14, 0x15, 0, 0, 0];
         let two = [0x15, 6, 0x15, 40, 0x15, 40, 0x5c, 0x15, 14, 0x15, 0, 0x15, 6, 0x15, 0, 0, 0];
         let [one, two] = [&one[..], &two[..]].map(|bytes| PageHeader::parse(bytes).unwrap());
-        assert_eq!([one.values, one.rows, two.rows], [Some(7), None, Some(3)]);
+        assert_eq!([one.values, one.rows], [Some(7), None]);
+        assert_eq!([two.values, two.rows], [Some(7), Some(3)]);
         assert_eq!([one.encoding, two.encoding], [Some(0), Some(0)]);
     }
 

@@ -212,7 +212,7 @@ impl CaptureReader {
         if is_here && vetted().contains(table) {
             return Ok(());
         }
-        pages::check(bytes, metadata, |leaf| is_here || mask.leaf_included(leaf))
+        pages::check(table, bytes, metadata, |leaf| is_here || mask.leaf_included(leaf))
             .map_err(ParquetError::General)?;
         vetted().insert(table.to_owned());
         Ok(())

@@ -27,7 +27,7 @@ use crate::table::TableDef;
 /// Reads a table that has been read to its end: its pages are within their bounds.
 pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut ViolationList) {
     let Ok(bytes) = reader.table_entry(table.name) else { return };
-    let checked = contained(|| wrong(bytes));
+    let checked = contained(|| wrong(table.name, bytes));
     let columns = match checked {
         Ok(Ok(columns)) => columns,
         Ok(Err(error)) => {
@@ -46,10 +46,10 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Violat
 }
 
 /// Columns whose statistics are not those of their rows.
-fn wrong(bytes: &EntryBytes) -> Result<Vec<String>, ParquetError> {
+fn wrong(table: &str, bytes: &EntryBytes) -> Result<Vec<String>, ParquetError> {
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
     let file = ArrowReaderMetadata::load(bytes, options)?;
-    pages::check(bytes, file.metadata(), |_| true).map_err(ParquetError::General)?;
+    pages::check(table, bytes, file.metadata(), |_| true).map_err(ParquetError::General)?;
     let mut wrong = Vec::new();
     for field in file.schema().fields() {
         if !are_true(bytes, &file, field)? {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
-    new_null_array,
+    ArrayRef, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
+    StringArray, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -82,6 +82,14 @@ fn with_column(batch: &RecordBatch, column: &str, array: ArrayRef) -> RecordBatc
     let index = batch.schema().index_of(column).unwrap();
     let mut columns = batch.columns().to_vec();
     columns[index] = array;
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+/// A batch with one more column.
+fn with_new_column(batch: &RecordBatch, column: &str, array: ArrayRef) -> RecordBatch {
+    let mut fields = batch.schema().fields().to_vec();
+    fields.push(Arc::new(Field::new(column, array.data_type().clone(), true)));
+    let columns = batch.columns().iter().cloned().chain([array]).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
@@ -212,6 +220,36 @@ fn a_page_that_would_unpack_to_much_memory_is_not_unpacked() {
     });
     assert!(fs::metadata(reader.path()).unwrap().len() < 1 << 20, "the file is small");
     refused(&reader, "run", &["column `arguments`: a page has", "the bound is 134217728"]);
+}
+
+#[test]
+fn values_of_a_large_fixed_length_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = with_file(folder.path(), PcSample::TABLE.name, |batch| {
+        let long: ArrayRef = Arc::new(
+            FixedSizeBinaryArray::try_from_iter(vec![vec![0_u8; 33]; batch.num_rows()].into_iter()).unwrap(),
+        );
+        parquet(&with_new_column(&batch, "extra", long))
+    });
+    refused(&reader, "pc_sample", &["column `extra`: each value has 33 bytes, and the bound is 32"]);
+    let folder = tempfile::tempdir().unwrap();
+    let reader = with_file(folder.path(), PcSample::TABLE.name, |batch| {
+        let numbers =
+            Decimal128Array::from(vec![1; batch.num_rows()]).with_precision_and_scale(38, 2).unwrap();
+        parquet(&with_new_column(&batch, "extra", Arc::new(numbers)))
+    });
+    assert!(reader.read_table(PcSample::TABLE.name).unwrap().all(|batch| batch.is_ok()));
+}
+
+#[test]
+fn a_list_of_more_values_than_all_rows_may_have_is_not_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = with_rows::<Tensor>(folder.path(), |rows| {
+        rows.truncate(1);
+        rows[0].sizes = vec![1; bounds::LIST_VALUES + 1];
+    });
+    let expected = "its lists have 65537 values in 1 rows, and the bound is 65536";
+    refused(&reader, "tensor", &["column `sizes.", expected]);
 }
 
 #[test]

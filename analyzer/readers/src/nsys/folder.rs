@@ -117,7 +117,7 @@ fn parquet(bytes: Bytes, columns: &[&str]) -> Result<BatchReader, ArrowError> {
     let known = builder.schema().fields().iter().enumerate();
     let wanted = known.filter(|(_, field)| columns.contains(&field.name().as_str()));
     let mask = ProjectionMask::roots(builder.parquet_schema(), wanted.map(|(index, _)| index));
-    pages::check(&bytes, builder.metadata(), |leaf| mask.leaf_included(leaf))
+    pages::check("", &bytes, builder.metadata(), |leaf| mask.leaf_included(leaf))
         .map_err(ParquetError::General)?;
     Ok(Box::new(builder.with_projection(mask).build()?))
 }

@@ -307,7 +307,7 @@ fn checked(content: Bytes) -> Option<Bytes> {
     guarded(|| {
         let bytes = EntryBytes::from(content.clone());
         let metadata = ParquetRecordBatchReaderBuilder::try_new(content.clone()).ok()?;
-        pages::check(&bytes, metadata.metadata(), |_| true).ok()?;
+        pages::check("stored_answer", &bytes, metadata.metadata(), |_| true).ok()?;
         Some(content)
     })
 }
