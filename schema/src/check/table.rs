@@ -41,6 +41,7 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Violat
         };
         check_nulls(table, &batch, rows, found);
         check_words(table, &batch, rows, found);
+        check_times(table, &batch, rows, found);
         rows += batch.num_rows() as u64;
         check_lives(table, &batch, found);
         chains.add(table, &batch);
@@ -149,6 +150,27 @@ fn check_schema(table: &TableDef, schema: &Schema, found: &mut ViolationList) ->
         });
     }
     complete
+}
+
+/// Columns of times, of which the second does not come before the first.
+const TIMES: [[&str; 2]; 2] = [["begin_ns", "end_ns"], ["call_begin_ns", "call_end_ns"]];
+
+/// Times that end before they begin. What is unfinished has no end.
+fn check_times(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mut ViolationList) {
+    for [begins, ends] in TIMES {
+        let column = |name| batch.column_by_name(name);
+        let Some((begins, ends)) = column(begins).zip(column(ends)) else { continue };
+        for row in 0..batch.num_rows() {
+            if let (Some(begin), Some(end)) = (i64::read(begins, row), i64::read(ends, row))
+                && end < begin
+            {
+                let (name, row) = (table.name, first_row + row as u64);
+                found.add(CaptureRule::Life, || {
+                    format!("row {row} of table `{name}` ends at {end}, before it begins at {begin}")
+                });
+            }
+        }
+    }
 }
 
 fn check_lives(table: &TableDef, batch: &RecordBatch, found: &mut ViolationList) {

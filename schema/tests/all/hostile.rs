@@ -179,6 +179,19 @@ fn views_are_nested_up_to_a_bound() {
 }
 
 #[test]
+fn check_lists_times_that_end_before_they_begin() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = with_rows::<Op>(folder.path(), |rows| {
+        rows[0].end_ns = None;
+        rows[1].end_ns = Some(rows[1].begin_ns - 1);
+    });
+    let listed: Vec<String> = check(&reader).iter().map(ToString::to_string).collect();
+    let expected = "lifetime: row 1 of table `op` ends at ";
+    assert_eq!(listed.iter().filter(|line| line.starts_with(expected)).count(), 1, "{listed:#?}");
+    assert_eq!(listed.len(), 1, "{listed:#?}");
+}
+
+#[test]
 fn columns_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let reader = with_file(folder.path(), Op::TABLE.name, |batch| {
