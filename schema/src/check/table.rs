@@ -8,7 +8,7 @@ use arrow::row::{OwnedRow, RowConverter, Rows, SortField};
 
 use crate::capture::reader::CaptureReader;
 use crate::cell::ColumnCell;
-use crate::check::chain::TensorBases;
+use crate::check::chain::{OpParents, TensorBases};
 use crate::check::{CaptureRule, ViolationList};
 use crate::table::TableDef;
 use crate::tables;
@@ -29,6 +29,7 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Violat
         return false;
     }
     let (mut order, mut chains) = (RowOrder::new(table), TensorBases::default());
+    let mut parents = OpParents::default();
     let before = found.count(CaptureRule::Order) + found.count(CaptureRule::Key);
     let mut rows = 0;
     for batch in batches {
@@ -45,6 +46,7 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Violat
         rows += batch.num_rows() as u64;
         check_lives(table, &batch, found);
         chains.add(table, &batch);
+        parents.add(table, &batch);
         if let Some(order) = &mut order {
             order.check(table, &batch, found);
         }
@@ -56,6 +58,7 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Violat
     if let Some(violation) = chains.violation() {
         found.add(CaptureRule::Reference, || violation);
     }
+    parents.list(found);
     let stated = reader.tables().iter().find(|entry| entry.name == table.name).map(|entry| entry.rows);
     if stated != Some(rows) {
         let stated = stated.unwrap_or(0);

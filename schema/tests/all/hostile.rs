@@ -192,6 +192,28 @@ fn check_lists_times_that_end_before_they_begin() {
 }
 
 #[test]
+fn check_lists_an_op_within_itself() {
+    let listed = |parents: &[(usize, usize)]| {
+        let folder = tempfile::tempdir().unwrap();
+        let reader = with_rows::<Op>(folder.path(), |rows| {
+            for (op, parent) in parents {
+                rows[*op].parent_op_id = Some(rows[*parent].op_id);
+            }
+        });
+        check(&reader).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&[(1, 0), (2, 1)]), [""; 0]);
+    for circle in [&[(0, 0)][..], &[(0, 1), (1, 0)], &[(0, 1), (1, 2), (2, 1)]] {
+        let listed = listed(circle);
+        assert_eq!(listed.len(), 1, "{circle:?}: {listed:#?}");
+        assert!(
+            listed[0].starts_with("reference: op ") && listed[0].ends_with(" is within itself"),
+            "{listed:#?}"
+        );
+    }
+}
+
+#[test]
 fn columns_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let reader = with_file(folder.path(), Op::TABLE.name, |batch| {
