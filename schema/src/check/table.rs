@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, UInt64Type};
 use arrow::row::{OwnedRow, RowConverter, Rows, SortField};
 
 use crate::capture::reader::CaptureReader;
 use crate::cell::ColumnCell;
 use crate::check::chain::{OpParents, TensorBases};
 use crate::check::{CaptureRule, ViolationList};
-use crate::table::TableDef;
+use crate::table::{TableDef, TableRow as _};
 use crate::tables;
+use crate::tables::memory::DeviceAllocation;
+use crate::tables::tensor::Storage;
 
 /// Violations of order and of keys in a table after which the rest of it is not read.
 const MAX_VIOLATIONS: usize = 1_000;
@@ -43,6 +45,7 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Violat
         check_nulls(table, &batch, rows, found);
         check_words(table, &batch, rows, found);
         check_times(table, &batch, rows, found);
+        check_ends(table, &batch, rows, found);
         rows += batch.num_rows() as u64;
         check_lives(table, &batch, found);
         chains.add(table, &batch);
@@ -172,6 +175,25 @@ fn check_times(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mu
                     format!("row {row} of table `{name}` ends at {end}, before it begins at {begin}")
                 });
             }
+        }
+    }
+}
+
+/// Memory that does not end among the addresses of 64 bits. Views add addresses and sizes.
+fn check_ends(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mut ViolationList) {
+    if ![Storage::TABLE.name, DeviceAllocation::TABLE.name].contains(&table.name) {
+        return;
+    }
+    let column = |name| batch.column_by_name(name)?.as_primitive_opt::<UInt64Type>();
+    let Some((addresses, sizes)) = column("address").zip(column("size_bytes")) else { return };
+    for (row, (address, size)) in addresses.iter().zip(sizes).enumerate() {
+        if let Some((address, size)) = address.zip(size)
+            && address.checked_add(size).is_none()
+        {
+            let (name, row) = (table.name, first_row + row as u64);
+            found.add(CaptureRule::Schema, || {
+                format!("row {row} of table `{name}`: {size} bytes from address {address} on end beyond 2^64")
+            });
         }
     }
 }

@@ -22,14 +22,14 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::{bounds, entry, unfinished};
 use stallmap_schema::check::CaptureRule;
 use stallmap_schema::hash;
-use stallmap_schema::id::TensorId;
+use stallmap_schema::id::{Address, TensorId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::python::PythonState;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
-use stallmap_schema::tables::tensor::{Op, Tensor};
+use stallmap_schema::tables::tensor::{Op, Storage, Tensor};
 use stallmap_write::check::check;
 use stallmap_write::pack::unpack;
 use stallmap_write::{CaptureForm, CaptureWriter};
@@ -211,6 +211,21 @@ fn check_lists_an_op_within_itself() {
             "{listed:#?}"
         );
     }
+}
+
+#[test]
+fn check_lists_memory_that_ends_beyond_all_addresses() {
+    let listed = |address: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let reader = with_rows::<Storage>(folder.path(), |rows| rows[0].address = Address(address));
+        check(&reader).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let found = listed(u64::MAX);
+    let is_listed =
+        |line: &String| line.starts_with("schema: row 0 of table `storage`: ") && line.ends_with("2^64");
+    assert!(found.iter().any(is_listed), "{found:#?}");
+    let found = listed(u64::MAX - (1 << 40));
+    assert!(!found.iter().any(is_listed), "{found:#?}");
 }
 
 #[test]
