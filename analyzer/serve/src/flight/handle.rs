@@ -72,6 +72,10 @@ impl StatementHandle {
             let hint = "send them whole and without compression";
             return Err(CodedFailure::message("0A000", "the values are compressed or cut", hint));
         }
+        if !self.values.iter().all(is_short) {
+            let message = format!("a list of the values is longer than {MAX_VALUE_BYTES}");
+            return Err(CodedFailure::message("54000", message, "bind a shorter one"));
+        }
         let messages = stream::iter(self.values.clone()).map(Ok);
         let batches =
             FlightRecordBatchStream::new_from_flight_data(messages).try_collect::<Vec<RecordBatch>>();
@@ -103,11 +107,22 @@ fn is_sound(data: &FlightData) -> bool {
     rows.compression().is_none() && rows.buffers().into_iter().flatten().all(is_inside)
 }
 
+/// True for a message without a long column. Nulls take no bytes, so a body of none can state any number of them.
+fn is_short(data: &FlightData) -> bool {
+    let Ok(message) = root_as_message(&data.data_header) else { return true };
+    let dictionary = message.header_as_dictionary_batch().and_then(|batch| batch.data());
+    let Some(rows) = message.header_as_record_batch().or(dictionary) else { return true };
+    let is_short = |length: i64| usize::try_from(length).is_ok_and(|length| length <= MAX_VALUE_BYTES);
+    is_short(rows.length()) && rows.nodes().into_iter().flatten().all(|node| is_short(node.length()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::array::{ArrayRef, Int64Array, ListArray, NullArray};
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::{DataType, Field};
     use arrow_flight::encode::FlightDataEncoderBuilder;
 
     use super::*;
@@ -131,6 +146,14 @@ mod tests {
         assert_eq!(handle(vec![row(vec![7])]).await.row().await.unwrap(), row(vec![7]));
         for batches in [vec![row(vec![])], vec![row(vec![1, 2])], vec![row(vec![1]), row(vec![2])]] {
             assert_eq!(handle(batches).await.row().await.unwrap_err().state(), "22000");
+        }
+        for (length, state) in [(MAX_VALUE_BYTES, None), (MAX_VALUE_BYTES + 1, Some("54000"))] {
+            let field = Arc::new(Field::new_list_field(DataType::Null, true));
+            let offsets = OffsetBuffer::from_lengths([length]);
+            let list: ArrayRef =
+                Arc::new(ListArray::new(field, offsets, Arc::new(NullArray::new(length)), None));
+            let row = handle(vec![RecordBatch::try_from_iter([("$1", list)]).unwrap()]).await.row().await;
+            assert_eq!(row.err().map(|error| error.state()), state);
         }
         for (header, body) in [(None, Bytes::new()), (Some(Bytes::from_static(b"rows")), Bytes::new())] {
             let mut cut = handle(vec![row(vec![7])]).await;
