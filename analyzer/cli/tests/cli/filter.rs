@@ -177,3 +177,16 @@ fn shares_of_captures_without_samples_are_of_time() {
     assert_eq!(base("step_truth", ["--phase", "steady"]), (false, true));
     assert_eq!(base("inference_views", ["--kernel", "s"]), (true, false));
 }
+
+/// A finding of several kernels has the phase of its line.
+#[test]
+fn findings_are_in_the_phase_of_their_line() {
+    let place = CommandFolder::new();
+    let path = path("two_ranks");
+    let lines = |phase: &str| -> Vec<String> {
+        let found = rows(&place, &top("findings", &path, &["--phase", phase]));
+        found.iter().filter_map(|row| row["line"].as_str().map(str::to_owned)).collect()
+    };
+    let last = "two_ranks.py:50 main.<locals>.<genexpr>".to_owned();
+    assert!(lines("end").contains(&last) && !lines("setup").contains(&last));
+}

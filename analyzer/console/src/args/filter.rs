@@ -53,13 +53,32 @@ impl ProgramPhase {
         match self {
             Self::Steady => "is_in_steps".to_owned(),
             Self::All => "true".to_owned(),
-            Self::Setup | Self::End => format!(
-                "NOT is_in_steps AND ({}kernel IN (SELECT c.kernel FROM launch_context c JOIN launch_phase h \
-                 ON h.kernel_id = c.kernel_id WHERE h.program_phase IN ({})))",
-                if self == Self::Setup { "kernel IS NULL OR " } else { "" },
-                self.words()
+            Self::Setup => format!(
+                "NOT is_in_steps AND (({}) OR NOT ({}))",
+                self.launches_of_findings(),
+                Self::End.launches_of_findings()
             ),
+            Self::End => format!("NOT is_in_steps AND ({})", self.launches_of_findings()),
         }
+    }
+
+    /// The condition for findings whose kernel, line and op are launched in it. One that is launched nowhere is about set-up.
+    fn launches_of_findings(self) -> String {
+        let launched = |column: &str| {
+            format!(
+                "SELECT c.{column} FROM launch_context c JOIN launch_phase h ON h.kernel_id = c.kernel_id \
+                 WHERE h.program_phase IN ({}) AND c.{column} IS NOT NULL",
+                self.words()
+            )
+        };
+        format!(
+            "coalesce(kernel, line, op) IS NOT NULL AND (kernel IS NULL OR kernel IN ({})) AND (line IS NULL OR \
+             line IN ({}) OR replace(line, ' (grad)', '') IN ({})) AND (op IS NULL OR op IN ({}))",
+            launched("kernel"),
+            launched("line"),
+            launched("forward_line"),
+            launched("op")
+        )
     }
 
     /// Its name on the command line.
