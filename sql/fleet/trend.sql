@@ -1,8 +1,8 @@
 -- One number of one thing in one capture of a fleet, in the order of time, with the interval that earlier captures let
 -- expect, and the changes.
 --
--- A series is one thing in captures of one model, branch, rank and GPU. The interval is that of the next value after up to
--- eight earlier ones, with 99 % of Student's t distribution. A change is a value outside of it whose mean with up to four
+-- A series is one thing in captures of one model, branch, rank and GPU, and without a label `model` of one program. The
+-- interval is that of the next value after up to eight earlier ones, with 99 % of Student's t distribution. A change is a value outside of it whose mean with up to four
 -- later ones differs from the earlier mean by 1 % or more, beyond the 99 % interval of the difference. Of several next to
 -- each other, the most certain one is the change.
 CREATE VIEW trend (
@@ -22,6 +22,8 @@ CREATE VIEW trend (
   model,
   -- Its label `branch`.
   branch,
+  -- Its script, else its program. Null with a label `model`, which says more.
+  program,
   -- The rank of its runs.
   rank,
   -- Names of its devices.
@@ -57,8 +59,8 @@ WITH number AS (
   SELECT 'launches', *, CAST(launch_count AS DOUBLE) AS value FROM trend_point WHERE launch_count IS NOT NULL
 ), near AS (
   SELECT
-    metric, kind, name, series, capture, commit, model, branch, rank, gpu, time, value,
-    row_number() OVER (PARTITION BY metric, kind, series, model, branch, rank, gpu ORDER BY time, capture) AS point,
+    metric, kind, name, series, capture, commit, model, branch, program, rank, gpu, time, value,
+    row_number() OVER (PARTITION BY metric, kind, series, model, branch, program, rank, gpu ORDER BY time, capture) AS point,
     count(value) OVER before AS history, avg(value) OVER before AS expected,
     greatest(var_samp(value) OVER before, 0.0) AS variance,
     count(value) OVER after AS later_count, avg(value) OVER after AS later,
@@ -66,11 +68,11 @@ WITH number AS (
   FROM number
   WINDOW
     before AS (
-      PARTITION BY metric, kind, series, model, branch, rank, gpu ORDER BY time, capture
+      PARTITION BY metric, kind, series, model, branch, program, rank, gpu ORDER BY time, capture
       ROWS BETWEEN 8 PRECEDING AND 1 PRECEDING
     ),
     after AS (
-      PARTITION BY metric, kind, series, model, branch, rank, gpu ORDER BY time, capture
+      PARTITION BY metric, kind, series, model, branch, program, rank, gpu ORDER BY time, capture
       ROWS BETWEEN CURRENT ROW AND 4 FOLLOWING
     )
 ), spread AS (
@@ -95,15 +97,15 @@ WITH number AS (
   FROM spread
 )
 SELECT
-  metric, kind, name, series, capture, commit, model, branch, rank, gpu, time, point, value, history, expected,
+  metric, kind, name, series, capture, commit, model, branch, program, rank, gpu, time, point, value, history, expected,
   expected - next_error, expected + next_error, later, later / nullif(expected, 0.0) - 1.0,
   score IS NOT NULL
     AND score > coalesce(max(score) OVER (
-      PARTITION BY metric, kind, series, model, branch, rank, gpu ORDER BY point
+      PARTITION BY metric, kind, series, model, branch, program, rank, gpu ORDER BY point
       ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING
     ), 0.0)
     AND score >= coalesce(max(score) OVER (
-      PARTITION BY metric, kind, series, model, branch, rank, gpu ORDER BY point
+      PARTITION BY metric, kind, series, model, branch, program, rank, gpu ORDER BY point
       ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING
     ), 0.0)
 FROM scored

@@ -19,6 +19,8 @@ CREATE VIEW trend_point (
   model,
   -- Its label `branch`.
   branch,
+  -- Its script, else its program. Null with a label `model`, which says more.
+  program,
   -- The rank of its runs. Null for several.
   rank,
   -- Names of its devices.
@@ -68,8 +70,21 @@ WITH point AS (
     CAST(NULL AS BIGINT), sum(samples), sum(memory_samples), sum(time_ns)
   FROM object_cost
   GROUP BY coalesce(remainder, label), capture, commit, labels, rank, gpu, time
+), program AS (
+  SELECT capture, first_value(program ORDER BY run_id) AS program
+  FROM (
+    SELECT
+      capture, run_id,
+      regexp_replace(
+        coalesce(CASE WHEN program LIKE '%python%' THEN regexp_match(arguments, '"([^"]*[.]py)"')[1] END, program), '^.*/', ''
+      ) AS program
+    FROM run
+  )
+  GROUP BY capture
 )
 SELECT
-  kind, name, series, capture, commit, labels, label(labels, 'model'), label(labels, 'branch'), rank, gpu, time,
-  launch_count, samples, memory_samples, time_ns
-FROM point
+  p.kind, p.name, p.series, p.capture, p.commit, p.labels, label(p.labels, 'model'), label(p.labels, 'branch'),
+  CASE WHEN label(p.labels, 'model') IS NULL THEN g.program END, p.rank, p.gpu, p.time, p.launch_count, p.samples,
+  p.memory_samples, p.time_ns
+FROM point p
+LEFT JOIN program g ON g.capture = p.capture

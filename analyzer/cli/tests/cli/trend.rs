@@ -249,3 +249,18 @@ fn ranks_are_compared_within_their_job() {
     assert_eq!(code, Some(0), "{error}");
     assert!(report.contains("and 5 more: -n shows them\n"), "{report}");
 }
+
+/// Without labels, captures of different programs are different series.
+#[test]
+fn programs_have_trends_of_their_own() {
+    let place = mixture();
+    let sql = "SELECT DISTINCT program FROM trend WHERE kind = 'total' ORDER BY 1";
+    assert_eq!(rows(&place, sql), "program\ninference_views.py\nkineto\n");
+    let (text, error, code) = run(&place, &["trend", "runs", "--by", "total"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(text.matches(" of all launches in 1 capture: ").count(), 2, "{text}");
+    let row = text.lines().rfind(|line| line.ends_with("all launches")).unwrap();
+    assert!(row.contains("kineto") || row.contains(".py"), "{text}");
+    assert_eq!(run(&place, &["label", "runs/views.stallmap", "model=one"]).2, Some(0));
+    assert_eq!(rows(&place, sql), "program\nkineto\n\"\"\n");
+}

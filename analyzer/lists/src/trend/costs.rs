@@ -108,7 +108,7 @@ pub(crate) fn pictures(metric: TrendMetric, total: &[TrendSeries], canvas: Table
         text.extend([
             "and ",
             &more,
-            " series of other models, branches, ranks or GPUs: --label chooses captures\n\n",
+            " series of other models, branches, programs, ranks or GPUs: --label chooses captures\n\n",
         ]);
     }
     text
@@ -140,22 +140,26 @@ fn show(args: &TrendArgs, all: &[TrendSeries]) -> Outcome<()> {
     let most = args.rows();
     let left = rows.len().saturating_sub(most);
     rows.truncate(most);
+    let first = rows.first().map(|series| series.origin());
+    let is_of_several = rows.iter().any(|series| Some(series.origin()) != first);
     let cells = |series: &TrendSeries| {
         let last = series.changes().last();
+        let origin = if is_of_several { series.origin() } else { String::new() };
         [
             line(series, LINE_WIDTH),
             shown(args.metric(), series.last_value()),
             last.and_then(|change| change.change).map(|change| ratio(1.0 + change)).unwrap_or_default(),
             last.map(|change| change.label().to_owned()).unwrap_or_default(),
             series.points.len().to_string(),
+            origin,
             series.name().to_owned(),
         ]
     };
     let table = TextTable::of_text(
-        ["trend", title(args.metric()), "change", "since", "captures", args.subject().kind()],
+        ["trend", title(args.metric()), "change", "since", "captures", "of", args.subject().kind()],
         rows.into_iter().map(cells).collect(),
     );
-    let table = table.numbers(&[1, 2, 4]).whole(&[0]);
+    let table = table.numbers(&[1, 2, 4]).whole(&[0]).without(if is_of_several { &[] } else { &["of"] });
     output::print("\n")?;
     written(table.draw(&mut output::stdout(), output::page()))?;
     if left > 0 {

@@ -34,7 +34,7 @@ rows! {
     }
 }
 
-/// A thing that is judged: its series, and the model, rank and GPU that it is of.
+/// A thing that is judged: its series, and the model, program, rank and GPU that it is of.
 type JudgedThing = (String, String);
 
 /// The judgement of a condition.
@@ -185,7 +185,7 @@ fn statement(args: &TrendArgs, subject: TrendSubject, metric: TrendMetric) -> St
         TrendMetric::Launches => "CAST(launch_count AS DOUBLE)",
     };
     format!(
-        "SELECT name, series, concat_ws(', ', model, CAST(rank AS VARCHAR), gpu) AS origin, capture, {value} AS value, \
+        "SELECT name, series, concat_ws(', ', model, program, CAST(rank AS VARCHAR), gpu) AS origin, capture, {value} AS value, \
          coalesce({}, false) AS is_head, coalesce({}, false) AS is_base \
          FROM trend_point WHERE kind = '{}' AND {value} IS NOT NULL ORDER BY time, capture, series",
         LabelCondition::all_sql(&args.head),

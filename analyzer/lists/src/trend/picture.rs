@@ -114,6 +114,7 @@ mod tests {
             series: "all".to_owned(),
             model: None,
             branch: None,
+            program: None,
             rank: None,
             gpu: None,
             capture: at.to_string(),

@@ -1,4 +1,4 @@
-//! Series: one thing in the captures of one model, branch, rank and GPU, in the order of time.
+//! Series: one thing in the captures of one model, branch, program, rank and GPU, in the order of time.
 
 use arrow::array::RecordBatch;
 use stallmap_console::args::trend::{TrendMetric, TrendSubject};
@@ -15,6 +15,7 @@ rows! {
         pub(crate) series: String,
         pub(crate) model: Option<String>,
         pub(crate) branch: Option<String>,
+        pub(crate) program: Option<String>,
         pub(crate) rank: Option<u32>,
         pub(crate) gpu: Option<String>,
         pub(crate) capture: String,
@@ -38,10 +39,10 @@ pub(crate) struct TrendSeries {
 /// The statement of a subject and a metric, in the order of series.
 pub(crate) fn statement(subject: TrendSubject, metric: TrendMetric) -> String {
     format!(
-        "SELECT name, series, model, branch, rank, gpu, capture, commit, time, value, history, expected, low, high, later, change, is_change\n\
+        "SELECT name, series, model, branch, program, rank, gpu, capture, commit, time, value, history, expected, low, high, later, change, is_change\n\
          FROM trend\n\
          WHERE metric = '{}' AND kind = '{}'\n\
-         ORDER BY series, model, branch, rank, gpu, point;\n",
+         ORDER BY series, model, branch, program, rank, gpu, point;\n",
         metric.name(),
         subject.kind()
     )
@@ -68,8 +69,8 @@ pub(crate) fn shown(metric: TrendMetric, value: f64) -> String {
 impl TrendRow {
     /// True for a point of the same series.
     fn is_like(&self, other: &Self) -> bool {
-        (&self.series, &self.model, &self.branch, self.rank, &self.gpu)
-            == (&other.series, &other.model, &other.branch, other.rank, &other.gpu)
+        (&self.series, &self.model, &self.branch, &self.program, self.rank, &self.gpu)
+            == (&other.series, &other.model, &other.branch, &other.program, other.rank, &other.gpu)
     }
 
     /// The commit, else the capture.
@@ -94,11 +95,12 @@ impl TrendSeries {
         self.points.last().map_or("", |point| &point.name)
     }
 
-    /// The model, branch, rank and GPU that it is of, those that are known.
+    /// The model, branch, program, rank and GPU that it is of, those that are known.
     pub(crate) fn origin(&self) -> String {
         let Some(point) = self.points.last() else { return String::new() };
         let rank = point.rank.map(|rank| format!("rank {rank}"));
-        let parts = [point.model.clone(), point.branch.clone(), rank, point.gpu.clone()];
+        let parts =
+            [point.model.clone(), point.branch.clone(), point.program.clone(), rank, point.gpu.clone()];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
