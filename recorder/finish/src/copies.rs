@@ -1,7 +1,7 @@
 //! Ops of copies and fills in runs without Python hooks: those of the equal ones in the run that has hooks.
 //!
-//! Copies and fills of one kind and size are in the same order in both runs, if there are as many. Where a run has more
-//! of them, which one is which is not known.
+//! Copies and fills of one kind and size are in the same order in both runs, if there are as many. If a run has more of
+//! them, none is known.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! addresses. Some parameters are new in each launch, such as the state of a random number generator. So there is
 //! another sort of kind, with more recorded launches: the same launch of equal ops, by shapes and strides of tensors.
 //!
-//! Where shapes change from launch to launch (tokens of an expert, lengths of sentences), each launch is of a kind of its
+//! If shapes change from launch to launch (tokens of an expert, lengths of sentences), each launch is of a kind of its
 //! own. So the more launches of one place in the program are recorded, the fewer blocks write records. All requests of
 //! all blocks are counted still, by tensor.
 

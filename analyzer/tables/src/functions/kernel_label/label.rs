@@ -68,8 +68,9 @@ pub(super) fn label(name: &str, detail: LabelDetail) -> String {
     if name.starts_with("nvjet_") {
         return format!("{name} gemm");
     }
-    if let Some((complete, _)) = name.split_once("_stage").filter(|(head, _)| head.contains("_xmma_")) {
-        // Behind the tile are stages, warps and alignments.
+    // Behind the tile are stages, warps, warp groups and alignments.
+    let behind = ["_stage", "_warpgroupsize"].into_iter().find_map(|behind| name.split_once(behind));
+    if let Some((complete, _)) = behind.filter(|(head, _)| head.contains("_xmma_")) {
         return complete.to_owned();
     }
     if let Some(generated) = name.strip_prefix(GENERATED) {
@@ -103,7 +104,9 @@ pub(super) fn label(name: &str, detail: LabelDetail) -> String {
 fn cutlass(signed: &str) -> Option<&str> {
     let wrapper = *path(signed).last()?;
     let first = *arguments(wrapper).first()?;
-    (identifier(wrapper).starts_with("Kernel") && identifier(first).starts_with("cutlass_")).then_some(first)
+    // The namespace of libraries' own copies begins with it, too.
+    let is_complete = first.starts_with("cutlass_") && !first.contains("::");
+    (identifier(wrapper).starts_with("Kernel") && is_complete).then_some(first)
 }
 
 /// `vectorized_elementwise` of `vectorized_elementwise_kernel`. One word keeps it: `reduce_kernel`.
@@ -297,6 +300,14 @@ mod tests {
         check(
             "sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize32x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
             "sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize32x32x8",
+        );
+        check(
+            "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas",
+            "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32",
+        );
+        check(
+            "void cutlass__5x_cudnn::Kernel<cutlass__5x_cudnn::reduction::kernel::ReduceSplitK<cutlass__5x_cudnn::MatrixShape<4, 128>, cutlass__5x_cudnn::epilogue::thread::LinearCombination<float, 4, float, float> > >(cutlass__5x_cudnn::reduction::kernel::ReduceSplitK::Params)",
+            "ReduceSplitK",
         );
     }
 
