@@ -30,9 +30,9 @@ SELECT
   CASE WHEN p.owners > 1 THEN CAST(p.owners AS VARCHAR) || ' objects' WHEN p.target = 'not global' THEN CAST(p.space AS VARCHAR)
     ELSE coalesce(c.label, CAST(p.target AS VARCHAR)) END AS object,
   coalesce(element_index(p.address, t.address, t.element_bytes, t.sizes, t.strides),
-    'byte ' || CAST(CAST(p.address AS BIGINT) - CAST(coalesce(s.address, a.address, 0) AS BIGINT) AS VARCHAR)) AS first,
+    'byte ' || CAST(TRY_CAST(p.address AS BIGINT) - TRY_CAST(coalesce(s.address, a.address, 0) AS BIGINT) AS VARCHAR)) AS first,
   coalesce(element_index(p.address + p.span_bytes - 1, t.address, t.element_bytes, t.sizes, t.strides),
-    'byte ' || CAST(CAST(p.address + p.span_bytes - 1 AS BIGINT) - CAST(coalesce(s.address, a.address, 0) AS BIGINT) AS VARCHAR)) AS last,
+    'byte ' || CAST(TRY_CAST(p.address + p.span_bytes - 1 AS BIGINT) - TRY_CAST(coalesce(s.address, a.address, 0) AS BIGINT) AS VARCHAR)) AS last,
   '+0x' || to_hex(CAST(p.pc AS BIGINT)) || coalesce(' ' || i.mnemonic, '') AS instruction,
   regexp_replace(i.file, '^.*/', '') || ':' || CAST(i.line AS VARCHAR) AS source_line,
   p.function_id, p.pc, p.sequence, p.address, p.tensor_id

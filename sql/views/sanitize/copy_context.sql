@@ -27,7 +27,7 @@ CREATE VIEW copy_context (
   op
 ) AS
 SELECT
-  m.run_id, m.ordinal, m.begin_ns, m.kind, CAST(m.source AS BIGINT), CAST(m.destination AS BIGINT), CAST(m.size_bytes AS BIGINT),
+  m.run_id, m.ordinal, m.begin_ns, m.kind, TRY_CAST(m.source AS BIGINT), TRY_CAST(m.destination AS BIGINT), CAST(m.size_bytes AS BIGINT),
   CAST(coalesce(m.row_bytes, m.size_bytes) AS BIGINT),
   CASE WHEN m.row_bytes > 0 THEN CAST(m.size_bytes AS BIGINT) / CAST(m.row_bytes AS BIGINT) ELSE 1 END,
   CAST(coalesce(m.source_pitch, m.size_bytes) AS BIGINT), CAST(coalesce(m.destination_pitch, m.size_bytes) AS BIGINT),

@@ -98,8 +98,8 @@ WITH fault AS (
 SELECT
   f.source, f.kernel_id, f.function_id, f.pc, p.source_line, p.call_path, f.kind, f.defect, f.target, f.storage_id, f.tensor_id,
   f.allocation_id, c.label, c.type, c.born_at, element_index(f.address, t.address, t.element_bytes, t.sizes, t.strides),
-  CAST(f.address AS BIGINT)
-    - CAST(coalesce(CASE WHEN f.defect = 'after free' THEN NULL ELSE t.address END, s.address, a.address) AS BIGINT),
+  TRY_CAST(f.address AS BIGINT)
+    - TRY_CAST(coalesce(CASE WHEN f.defect = 'after free' THEN NULL ELSE t.address END, s.address, a.address) AS BIGINT),
   coalesce(s.alloc_ordinal, a.alloc_ordinal), coalesce(s.free_ordinal, a.free_ordinal), f.lane_count, f.request_count,
   f.byte_count, f.address, f.block, f.warp, f.lane_mask, f.other_function_id, f.other_pc, f.other_kind, f.other_block,
   f.other_warp, f.other_lane_mask, line_label(l.line, l.forward_line), l.op

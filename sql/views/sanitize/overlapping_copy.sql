@@ -53,16 +53,16 @@ WITH spread AS (
   SELECT
     o.run_id, o.ordinal, o.begin_ns, o.source, o.destination, max(s.storage_id) AS storage_id, max(a.allocation_id) AS allocation_id
   FROM overlap o
-  LEFT JOIN storage s ON s.run_id = o.run_id AND CAST(s.address AS BIGINT) <= o.destination AND o.destination < CAST(s.address + s.size_bytes AS BIGINT)
-    AND s.alloc_ns <= o.begin_ns AND (s.free_ns IS NULL OR o.begin_ns < s.free_ns)
-  LEFT JOIN device_allocation a ON a.run_id = o.run_id AND CAST(a.address AS BIGINT) <= o.destination
-    AND o.destination < CAST(a.address + a.size_bytes AS BIGINT) AND a.alloc_ns <= o.begin_ns AND (a.free_ns IS NULL OR o.begin_ns < a.free_ns)
+  LEFT JOIN storage s ON s.run_id = o.run_id AND TRY_CAST(s.address AS BIGINT) <= o.destination
+    AND o.destination < TRY_CAST(s.address + s.size_bytes AS BIGINT) AND s.alloc_ns <= o.begin_ns AND (s.free_ns IS NULL OR o.begin_ns < s.free_ns)
+  LEFT JOIN device_allocation a ON a.run_id = o.run_id AND TRY_CAST(a.address AS BIGINT) <= o.destination
+    AND o.destination < TRY_CAST(a.address + a.size_bytes AS BIGINT) AND a.alloc_ns <= o.begin_ns AND (a.free_ns IS NULL OR o.begin_ns < a.free_ns)
   GROUP BY o.run_id, o.ordinal, o.begin_ns, o.source, o.destination
 )
 SELECT
   o.run_id, o.ordinal, o.begin_ns, o.source, o.destination, o.size_bytes, o.overlap_bytes, h.storage_id,
   CASE WHEN h.storage_id IS NULL THEN h.allocation_id END, c.label, c.type,
-  o.destination - CAST(coalesce(s.address, a.address) AS BIGINT), o.line, o.op
+  o.destination - TRY_CAST(coalesce(s.address, a.address) AS BIGINT), o.line, o.op
 FROM overlap o
 JOIN held h ON h.run_id = o.run_id AND h.ordinal = o.ordinal AND h.begin_ns = o.begin_ns AND h.source = o.source
   AND h.destination = o.destination

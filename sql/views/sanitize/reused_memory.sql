@@ -104,8 +104,8 @@ WITH stream AS (
 )
 SELECT
   p.kernel_id, p.stream_id, p.storage_id, c.label, c.type, c.born_at, p.evidence, p.other_kernel_id, p.other_stream_id,
-  p.other_storage_id, d.label, d.type, d.born_at, CAST(p.past_address - p.first_address AS BIGINT),
-  CAST(p.first_address - p.address AS BIGINT), p.late_ns, line_label(l.line, l.forward_line), l.op,
+  p.other_storage_id, d.label, d.type, d.born_at, TRY_CAST(p.past_address - p.first_address AS BIGINT),
+  TRY_CAST(p.first_address - p.address AS BIGINT), p.late_ns, line_label(l.line, l.forward_line), l.op,
   line_label(m.line, m.forward_line), m.op
 FROM certain p
 JOIN launch_context l ON l.kernel_id = p.kernel_id

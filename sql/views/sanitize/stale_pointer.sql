@@ -52,7 +52,7 @@ WITH given AS (
   -- The last one that began there.
   SELECT
     t.kernel_id, t.function_id, t.pc, t.words, max(d.storage_id) AS storage_id, s.storage_id AS other_storage_id,
-    CAST(d.address AS BIGINT) AS address, CAST(d.address - s.address AS BIGINT) AS other_byte_offset
+    TRY_CAST(d.address AS BIGINT) AS address, TRY_CAST(d.address - s.address AS BIGINT) AS other_byte_offset
   FROM touched t
   JOIN storage s ON s.storage_id = t.storage_id
   JOIN storage d ON d.run_id = s.run_id AND d.device_id = s.device_id AND d.address > s.address AND d.address < s.address + s.size_bytes

@@ -39,14 +39,14 @@ WITH copy_span AS (
   WHERE kind IN ('host_to_device', 'device_to_device')
 ), memory AS (
   SELECT
-    run_id, 'storage' AS target, storage_id AS object_id, CAST(address AS BIGINT) AS low,
-    CAST(address + size_bytes AS BIGINT) AS high, alloc_ns, free_ns
+    run_id, 'storage' AS target, storage_id AS object_id, TRY_CAST(address AS BIGINT) AS low,
+    TRY_CAST(address + size_bytes AS BIGINT) AS high, alloc_ns, free_ns
   FROM storage
   -- Memory that was first seen as a tensor is larger than the tensor.
   WHERE origin <> 'tensor'
   UNION ALL
   SELECT
-    run_id, 'outside any tensor', allocation_id, CAST(address AS BIGINT), CAST(address + size_bytes AS BIGINT), alloc_ns, free_ns
+    run_id, 'outside any tensor', allocation_id, TRY_CAST(address AS BIGINT), TRY_CAST(address + size_bytes AS BIGINT), alloc_ns, free_ns
   FROM device_allocation
   WHERE NOT coalesce(is_mapped, (address + size_bytes) % 2097152 = 0)
 ), held AS (

@@ -28,8 +28,8 @@ CREATE VIEW wide_view (
 WITH wide AS (
   SELECT
     o.op_id, v.tensor_id, b.tensor_id AS base_tensor_id, b.storage_id, b.element_bytes, b.sizes, b.strides, b.address,
-    CAST(greatest(0, CAST(b.address AS BIGINT) - CAST(v.address AS BIGINT)) AS BIGINT) AS before_bytes,
-    CAST(greatest(0, CAST(v.address + v.span_bytes AS BIGINT) - CAST(b.address + b.span_bytes AS BIGINT)) AS BIGINT) AS past_bytes,
+    CAST(greatest(0, TRY_CAST(b.address AS BIGINT) - TRY_CAST(v.address AS BIGINT)) AS BIGINT) AS before_bytes,
+    CAST(greatest(0, TRY_CAST(v.address + v.span_bytes AS BIGINT) - TRY_CAST(b.address + b.span_bytes AS BIGINT)) AS BIGINT) AS past_bytes,
     CASE WHEN v.address < b.address THEN v.address ELSE b.address + b.span_bytes END AS first_address
   FROM op o
   JOIN op_tensor i ON i.op_id = o.op_id AND i.direction = 'in'
@@ -45,7 +45,7 @@ WITH wide AS (
 SELECT
   w.tensor_id, w.base_tensor_id, w.storage_id, c.label, c.type, v.type,
   element_index(w.first_address, w.address, w.element_bytes, w.sizes, w.strides),
-  CAST(w.first_address AS BIGINT) - CAST(w.address AS BIGINT), w.before_bytes + w.past_bytes, p.source_line, p.op
+  TRY_CAST(w.first_address AS BIGINT) - TRY_CAST(w.address AS BIGINT), w.before_bytes + w.past_bytes, p.source_line, p.op
 FROM wide w
 JOIN given g ON g.tensor_id = w.tensor_id
 LEFT JOIN op_context p ON p.op_id = w.op_id

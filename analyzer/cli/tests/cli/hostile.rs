@@ -1,12 +1,15 @@
 //! Untrusted captures and interrupted outputs: the text that a user sees, and the files that stay.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::id::Address;
 use stallmap_schema::table::TableRow;
-use stallmap_schema::tables::tensor::{Op, Tensor};
+use stallmap_schema::tables::memory::{DeviceAllocation, MemoryAccess};
+use stallmap_schema::tables::tensor::{Op, Storage, Tensor};
 use stallmap_schema::text::steers;
 use stallmap_write::{CaptureForm, CaptureWriter};
 
@@ -75,6 +78,25 @@ fn a_damaged_page_is_an_error_of_its_table() {
         "SELECT * FROM memory_access WHERE 1 / (address - address) > 0",
     ]);
     assert!(ran.expect_error(4).stderr.contains("division by zero"), "{}", ran.stderr);
+}
+
+/// No program has memory there, and a fault or a damaged capture can name it.
+#[test]
+fn addresses_of_more_than_63_bits_are_no_error() {
+    let place = CommandFolder::new();
+    let faults = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sanitize/torch.stallmap");
+    fs::copy(faults, place.path("tiny.stallmap")).unwrap();
+    let wild = Address(u64::MAX - 7);
+    changed::<MemoryAccess>(&place, "access.stallmap", |rows| rows[0].address = wild);
+    changed::<Storage>(&place, "storage.stallmap", |rows| rows[0].address = wild);
+    changed::<DeviceAllocation>(&place, "allocation.stallmap", |rows| rows[0].address = wild);
+    changed::<Tensor>(&place, "tensor.stallmap", |rows| rows[0].address = wild);
+    for name in ["access", "storage", "allocation", "tensor"] {
+        let name = format!("{name}.stallmap");
+        for arguments in [&[&*name][..], &["top", "findings", &name], &["report", &name]] {
+            place.run(arguments).expect_ok();
+        }
+    }
 }
 
 #[test]
