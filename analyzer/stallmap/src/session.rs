@@ -53,6 +53,7 @@ use crate::library::fault::LibraryFault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
+pub use answers::stored_choices;
 use stallmap_engine::code::CaptureCode;
 use stallmap_engine::table::CaptureEngine;
 use stallmap_tables::captured::{CapturedTable, TablePresence};

@@ -110,7 +110,7 @@ pub fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
 }
 
 /// A batch with the types of a view. None if these cannot hold all values.
-fn exact(batch: &RecordBatch, schema: &SchemaRef) -> Option<RecordBatch> {
+pub fn exact(batch: &RecordBatch, schema: &SchemaRef) -> Option<RecordBatch> {
     let is_equal = |(own, typed): (&ArrayRef, &ArrayRef)| {
         let is_same_kind = own.data_type() == typed.data_type() || !own.data_type().is_numeric();
         is_same_kind || cast(typed, own.data_type()).is_ok_and(|back| &back == own)

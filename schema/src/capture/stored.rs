@@ -4,7 +4,7 @@
 //! release that does not know it reads the capture as before. Answers are those of one version of the rules and of one
 //! content. Others are never returned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::CaptureError;
 use super::reader::CaptureReader;
@@ -33,6 +33,18 @@ crate::tables! {
 /// True for the table of stored answers.
 pub fn is_table(name: &str) -> bool {
     name == StoredAnswer::TABLE.name
+}
+
+/// The rules that a capture holds answers of its content of.
+pub fn rules(reader: &CaptureReader) -> Result<BTreeSet<String>, CaptureError> {
+    let mut rules = BTreeSet::new();
+    let content = reader.manifest().recorded_id();
+    reader.for_each_row(MAX_PARTS, |row: StoredAnswer| {
+        if row.content == content {
+            rules.insert(row.rules);
+        }
+    })?;
+    Ok(rules)
 }
 
 /// The answers that a capture holds, by view: those of its content and of some rules.

@@ -6,7 +6,8 @@ use stallmap::library::fault::LibraryFault;
 use stallmap::library::user::UserLibrary;
 use stallmap::location::CaptureLocation;
 use stallmap::session::resources::SessionResources;
-use stallmap::session::{Session, UNNAMED};
+use stallmap::session::{Session, UNNAMED, stored_choices};
+use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::check::SHOWN;
 
 use stallmap_console::args::CheckArgs;
@@ -86,10 +87,13 @@ fn check(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<Str
     let SessionResources { memory_bytes, cost_from, .. } = *context.resources();
     let resources =
         SessionResources { memory_bytes, cost_from, reads_stored: false, ..SessionResources::NONE };
-    match Session::over(vec![(UNNAMED.to_owned(), reader)], &resources)
+    match Session::over(vec![(UNNAMED.to_owned(), reader.clone())], &resources)
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))
-    {
+        .and_then(|mut lines| {
+            lines.extend(differences(&reader, &resources)?);
+            Ok(lines)
+        }) {
         Ok(found) => violations.extend(found),
         // A capture that queries cannot read is not sound.
         Err(failure) if [CAPTURE, QUERY].contains(&failure.code()) => {
@@ -113,7 +117,20 @@ fn sample(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<St
     sampled.map_err(|error| explain(error, Some(&session)))
 }
 
-/// Stalls that the views lose or count twice, and stored answers that differ from what their views compute.
+/// Stored answers that differ from what their views compute, for each choice of samples that they are stored for.
+fn differences(reader: &CaptureReader, resources: &SessionResources) -> Outcome<Vec<String>> {
+    let (choices, mut lines) = stored_choices(reader).map_err(|error| capture_failure(&error))?;
+    for cost_from in choices {
+        let resources = SessionResources { cost_from, ..resources.clone() };
+        let session = Session::over(vec![(UNNAMED.to_owned(), reader.clone())], &resources)
+            .map_err(|error| explain(error, None))?;
+        let found = runtime()?.block_on(session.differing_answers());
+        lines.extend(found.map_err(|error| explain(error, Some(&session)))?);
+    }
+    Ok(lines)
+}
+
+/// Stalls that the views lose or count twice.
 async fn conservation(session: &Session) -> Outcome<Vec<String>> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(CONSERVATION).await.map_err(fail)?;
@@ -126,7 +143,6 @@ async fn conservation(session: &Session) -> Outcome<Vec<String>> {
     let more = lines.len().saturating_sub(SHOWN);
     lines.truncate(SHOWN);
     lines.extend((more > 0).then(|| format!("stall conservation: and {more} more")));
-    lines.extend(session.differing_answers().await.map_err(fail)?);
     Ok(lines)
 }
 

@@ -3,7 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::properties::WriterProperties;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::stored::{self, StoredAnswer};
 
@@ -133,6 +139,47 @@ fn a_check_finds_numbers_that_were_not_computed() {
     assert_eq!(run(&place, "other", &["sql", "plain.stallmap", "-c", KERNELS]), computed);
     let report = |cache| run(&place, cache, &["report", "plain.stallmap"]);
     assert_eq!(report("other"), report("off"));
+}
+
+/// Rows of other types hold fewer values, and rows of another choice of samples are read by those who choose it.
+#[test]
+fn a_check_compares_types_and_reads_the_rows_of_each_choice() {
+    let place = place();
+    let path = place.path("stored.stallmap");
+    let (rules, truth) = answers(&path);
+    let check = |rules: &str, answers: &CommandAnswers| {
+        write(&path, rules, answers);
+        run(&place, "off", &["check", "stored.stallmap"])
+    };
+    let expected = "stored answer: rows of view `kernel_cost` are not those";
+    let mut lie = truth.clone();
+    lie.insert("kernel_cost".to_owned(), of_small_nulls(&truth["kernel_cost"]));
+    let (text, _, code) = check(&rules, &lie);
+    assert!(code == Some(1) && text.contains(expected), "{text}");
+    let lie = BTreeMap::from([("kernel_cost".to_owned(), of_another(&place, "kernel_cost"))]);
+    let (text, _, code) = check(&format!("{rules}.replays"), &lie);
+    assert!(code == Some(1) && text.contains(expected), "{text}");
+    let (text, _, code) = check(&format!("{rules}.mine"), &lie);
+    assert!(code == Some(1) && text.contains(".mine`, which no release writes"), "{text}");
+}
+
+/// The same rows with numbers of 8 bits in place of one column of samples, all null.
+fn of_small_nulls(content: &[u8]) -> Vec<u8> {
+    let file = bytes::Bytes::copy_from_slice(content);
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let pairs = builder.metadata().file_metadata().key_value_metadata().cloned();
+    let pairs = pairs.unwrap().into_iter().filter(|pair| pair.key != "ARROW:schema").collect();
+    let batch = builder.build().unwrap().next().unwrap().unwrap();
+    let index = batch.schema().index_of("samples").unwrap();
+    let mut fields: Vec<Field> = batch.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+    fields[index] = Field::new("samples", DataType::Int8, true);
+    let mut columns = batch.columns().to_vec();
+    columns[index] = new_null_array(&DataType::Int8, batch.num_rows());
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+    let properties = WriterProperties::builder().set_key_value_metadata(Some(pairs));
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build())).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
 }
 
 /// Two views at random are computed again, and the cache holds the outcome.

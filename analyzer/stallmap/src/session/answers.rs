@@ -12,12 +12,15 @@ use arrow::error::ArrowError;
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::error::DataFusionError;
 use stallmap_schema::capture::entry;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::stored::{self as table, StoredAnswer};
 use stallmap_schema::table::TableRow as _;
-use stallmap_tables::collected::typed;
+use stallmap_tables::collected::exact;
 
 use super::plain::plain_views;
-use super::stored::{StoredRows, encode_small, read_bounded};
+use super::resources::CostFrom;
+use super::stored::{StoredRows, encode_small, read_bounded, rules_for};
 use super::{OpenCapture, Session};
 use crate::error::AnalyzeError;
 use crate::library;
@@ -26,6 +29,17 @@ use crate::library;
 const MAX_PART: usize = 10;
 /// Size that answers may have in any capture.
 const MIN_BYTES: usize = 40 << 10;
+
+/// The choices of samples for costs that a capture holds rows of this release for, and a text for each other one that is
+/// none of this release's.
+pub fn stored_choices(reader: &CaptureReader) -> Result<(Vec<CostFrom>, Vec<String>), CaptureError> {
+    let found = table::rules(reader)?;
+    let (own, known) = (rules_for(CostFrom::Auto), CostFrom::ALL.map(rules_for));
+    let choices = CostFrom::ALL.into_iter().filter(|choice| found.contains(&rules_for(*choice)));
+    let others = found.iter().filter(|rules| rules.starts_with(&own) && !known.contains(rules));
+    let text = |rules: &String| format!("stored answer: rows are of `{rules}`, which no release writes");
+    Ok((choices.collect(), others.map(text).collect()))
+}
 
 impl Session {
     /// Stores rows of views of the first capture in its file, and replaces earlier ones: of the plain views that commands
@@ -83,11 +97,19 @@ impl Session {
         Ok(differing)
     }
 
-    /// True if a view has these rows, in any order.
+    /// True if a view has these rows, in any order, of its own types: those of others are not compared as they are.
     async fn has_rows(&self, view: &str, stored: &StoredRows) -> Result<bool, AnalyzeError> {
+        let Some(planned) = self.table(view).await?.map(|table| table.schema()) else { return Ok(false) };
+        let has_types = planned.fields().len() == stored.schema.fields().len()
+            && planned.fields().iter().zip(stored.schema.fields()).all(|(planned, stored)| {
+                planned.name() == stored.name() && planned.data_type() == stored.data_type()
+            });
+        if !has_types {
+            return Ok(false);
+        }
         let computed = self.sql(&format!("SELECT * FROM {view}")).await?.collect().await?;
-        let typed = computed.iter().map(|batch| typed(batch, &stored.schema));
-        let Ok(computed) = typed.collect::<Result<Vec<_>, _>>() else { return Ok(false) };
+        let exact = computed.iter().map(|batch| exact(batch, &stored.schema));
+        let Some(computed) = exact.collect::<Option<Vec<_>>>() else { return Ok(false) };
         let sorted = |rows: &[RecordBatch]| sorted(&stored.schema, rows);
         Ok(match (sorted(&computed), sorted(&stored.rows)) {
             (Ok(computed), Ok(stored)) => computed == stored,

@@ -162,10 +162,7 @@ impl ViewStore {
 
     /// The name of a thing that depends on the samples that count as cost: its own name where these are the default.
     pub(super) fn name(&self, thing: &str) -> String {
-        match self.cost_from {
-            CostFrom::Auto => thing.to_owned(),
-            chosen => format!("{thing}.{chosen}"),
-        }
+        name_for(thing, self.cost_from)
     }
 
     /// The version of rows that the capture holds.
@@ -187,6 +184,18 @@ impl ViewStore {
     pub(crate) const fn most_cells(&self) -> usize {
         self.most_cells
     }
+}
+
+fn name_for(thing: &str, cost_from: CostFrom) -> String {
+    match cost_from {
+        CostFrom::Auto => thing.to_owned(),
+        chosen => format!("{thing}.{chosen}"),
+    }
+}
+
+/// The version of rows that a capture holds for samples that count as cost.
+pub(super) fn rules_for(cost_from: CostFrom) -> String {
+    name_for(RULES, cost_from)
 }
 
 /// A file of the cache.
