@@ -194,6 +194,14 @@ fn prepared_statements_count_against_the_memory_and_leave_with_their_client() {
     client.query("DEALLOCATE ALL").unwrap();
     client.prepare("s", &long).unwrap();
     drop(client);
+    // A portal holds a copy of its statement's plan.
+    let mut client = server.client();
+    let numbers: Vec<String> = (0..5_000).map(|number| (number % 10).to_string()).collect();
+    client.prepare("s", &format!("SELECT 1 WHERE $1 IN ({})", numbers.join(","))).unwrap();
+    client.bind(2, "s", "7").unwrap();
+    let refused = client.bind(32, "s", "7").unwrap_err();
+    assert_eq!(refused.code, "53200", "{}", refused.message);
+    drop(client);
     // A name of any length is no work for the thread that all clients share.
     let error = server.client().query(&format!("SELECT * FROM {}", "launch".repeat(100_000))).unwrap_err();
     assert_eq!(error.code, "42P01");

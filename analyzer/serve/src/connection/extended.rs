@@ -123,8 +123,10 @@ impl PostgresConnection {
         if expected != given {
             return Err(CodedFailure::protocol(format!("{given} values for {expected} parameters")).into());
         }
-        let bytes = bind.values.iter().flat_map(|(_, bytes)| bytes).map(|bytes| 2 * bytes.len()).sum();
-        let memory = held(&self.server.session, bytes)?;
+        let bytes: usize = bind.values.iter().flat_map(|(_, bytes)| bytes).map(|bytes| 2 * bytes.len()).sum();
+        // To put values in copies the plan.
+        let copied = prepared.plan.as_ref().filter(|_| !bind.values.is_empty()).map_or(0, plan_bytes);
+        let memory = held(&self.server.session, bytes.saturating_add(copied))?;
         let values = bind.values.into_iter().zip(&prepared.parameters).enumerate();
         let values = values.map(|(index, ((format, bytes), (kind, expected)))| {
             parameter::value(index + 1, *kind, format, bytes, expected.as_ref())

@@ -198,6 +198,19 @@ impl PostgresTestClient {
         Ok(part)
     }
 
+    /// Binds a prepared statement to a value, as portals that all stay.
+    pub(crate) fn bind(&mut self, portals: usize, name: &str, value: &str) -> Result<(), ServerRefusal> {
+        for portal in 0..portals {
+            let mut bind = format!("p{portal}\0{name}\0\0\0\0\x01").into_bytes();
+            bind.extend(u32::try_from(value.len()).unwrap().to_be_bytes());
+            bind.extend(value.as_bytes());
+            bind.extend([0, 0]);
+            self.send(b'B', &bind);
+        }
+        self.send(b'S', b"");
+        self.until_ready(|_, _, _| {})
+    }
+
     /// Asks the server to cancel a query of another connection.
     pub(crate) fn cancel(port: u16, (process, secret): (u32, u32)) {
         let mut stream = open(port);
