@@ -18,6 +18,7 @@ use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::expressions::{binary, col, lit};
@@ -64,6 +65,8 @@ pub struct CapturedTable {
     presence: TablePresence,
     /// Assumptions of queries about the file, checked before its first row is read.
     vetted: OnceLock<Result<(), String>>,
+    /// The memory that [`CapturedTable::read`] counts against.
+    pool: OnceLock<Arc<dyn MemoryPool>>,
 }
 
 /// Bytes of the row groups that a scan reads.
@@ -124,6 +127,7 @@ impl CapturedTable {
             statistics: claims::estimated(statistics),
             presence: TablePresence::Held,
             vetted: OnceLock::new(),
+            pool: OnceLock::new(),
         })
     }
 
@@ -179,6 +183,11 @@ impl CapturedTable {
         fields.map(column).collect()
     }
 
+    /// Makes rows that are read at once count against a pool. A file of a few KiB can have any number of equal ones.
+    pub fn count_in(&self, pool: &Arc<dyn MemoryPool>) {
+        self.pool.get_or_init(|| Arc::clone(pool));
+    }
+
     /// All rows of some columns, as declared: for tables that fit in memory.
     pub fn read(&self, columns: &[&str]) -> Result<RecordBatch> {
         let projection: Result<Vec<usize>, _> =
@@ -187,6 +196,7 @@ impl CapturedTable {
         let read = contained(|| self.read_as(&schema));
         read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic))).map_err(|error| match error {
             DataFusionError::External(inner) if inner.is::<TableError>() => DataFusionError::External(inner),
+            DataFusionError::ResourcesExhausted(cause) => DataFusionError::ResourcesExhausted(cause),
             error => failed(&self.name, &self.file.bytes, error.strip_backtrace()),
         })
     }
@@ -233,6 +243,8 @@ impl CapturedTable {
         let mask = ProjectionMask::columns(builder.parquet_schema(), names);
         self.file.prefetch(&mask);
         let (mut batches, mut row) = (Vec::new(), 0);
+        let consumer = MemoryConsumer::new(format!("table {}", self.name));
+        let memory = self.pool.get().map(|pool| consumer.register(pool));
         for batch in builder.with_projection(mask).build()? {
             let batch = batch?;
             bounds::check(&self.name, &batch, row).map_err(|reason| unreadable(&self.name, reason))?;
@@ -242,7 +254,9 @@ impl CapturedTable {
                 None => Ok(new_null_array(field.data_type(), batch.num_rows())),
             };
             let columns: Result<Vec<_>, _> = schema.fields().iter().map(column).collect();
-            batches.push(RecordBatch::try_new(Arc::clone(schema), columns?)?);
+            let batch = RecordBatch::try_new(Arc::clone(schema), columns?)?;
+            memory.iter().try_for_each(|memory| memory.try_grow(batch.get_array_memory_size()))?;
+            batches.push(batch);
         }
         Ok(concat_batches(schema, &batches)?)
     }
@@ -433,4 +447,33 @@ fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
     let others = file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err());
     let plain = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
     Arc::new(Schema::new(declared.fields().iter().chain(others).map(plain).collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array};
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+
+    use super::*;
+
+    #[test]
+    fn rows_that_are_read_at_once_count_against_a_pool() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1; 100_000]));
+        let batch = RecordBatch::try_from_iter([("number", numbers)]).unwrap();
+        let mut bytes = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let bytes = Bytes::from(bytes);
+        let read = |size: usize| {
+            let table = CapturedTable::open("numbers", None, bytes.clone().into()).unwrap();
+            let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(size));
+            table.count_in(&pool);
+            let read = table.read(&["number"]);
+            assert_eq!(pool.reserved(), 0);
+            read
+        };
+        assert_eq!(read(1 << 20).unwrap(), batch);
+        assert!(matches!(read(100_000), Err(DataFusionError::ResourcesExhausted(_))));
+    }
 }
