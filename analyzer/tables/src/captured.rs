@@ -103,6 +103,8 @@ impl CapturedTable {
             ArrowReaderMetadata::load(&bytes, options)
         });
         let loaded = loaded.map_err(wrong)?.map_err(|error| wrong(error.to_string()))?;
+        // Statistics of values of a fixed length are allocated for many values at once.
+        pages::check_types(loaded.metadata()).map_err(wrong)?;
         let schema = table_schema(definition, loaded.schema());
         // Only a file that declares an order counts as sorted.
         let groups = loaded.metadata().row_groups();
@@ -451,10 +453,22 @@ fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::array::{ArrayRef, FixedSizeBinaryArray, Int64Array};
     use datafusion::execution::memory_pool::GreedyMemoryPool;
 
     use super::*;
+
+    #[test]
+    fn a_table_of_values_of_a_large_fixed_length_is_not_opened() {
+        let long: ArrayRef = Arc::new(FixedSizeBinaryArray::from(vec![&[0_u8; 33]]));
+        let batch = RecordBatch::try_from_iter([("extra", long)]).unwrap();
+        let mut bytes = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let error = CapturedTable::open("numbers", None, Bytes::from(bytes).into()).unwrap_err().to_string();
+        assert!(error.contains("column `extra`: each value has 33 bytes, and the bound is 32"), "{error}");
+    }
 
     #[test]
     fn rows_that_are_read_at_once_count_against_a_pool() {

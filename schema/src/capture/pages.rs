@@ -74,6 +74,14 @@ struct PageLocation {
     rows: Option<u64>,
 }
 
+/// Checks the types of all columns: of a footer, before its statistics are decoded. An error names the column.
+pub fn check_types(metadata: &ParquetMetaData) -> Result<(), String> {
+    let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    chunks.into_iter().try_for_each(|chunk| {
+        check_type(chunk).map_err(|cause| format!("column `{}`: {cause}", chunk.column_path().string()))
+    })
+}
+
 /// A reader allocates values of fixed length for all rows of a batch before it decodes one.
 fn check_type(chunk: &ColumnChunkMetaData) -> Result<(), String> {
     let length = chunk.column_descr().type_length();
