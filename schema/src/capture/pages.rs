@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parquet::basic::Type;
 use parquet::column::page::{Page, PageReader as _};
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::bounds;
@@ -76,7 +76,7 @@ struct PageLocation {
 
 /// Checks the types of all columns: of a footer, before its statistics are decoded. An error names the column.
 pub fn check_types(metadata: &ParquetMetaData) -> Result<(), String> {
-    let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let chunks = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     chunks.into_iter().try_for_each(|chunk| {
         check_type(chunk).map_err(|cause| format!("column `{}`: {cause}", chunk.column_path().string()))
     })
