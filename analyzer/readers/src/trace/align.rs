@@ -40,6 +40,7 @@ struct ClockOffset {
 ///
 /// The clock of the lowest rank is the reference. A clock follows those that it has most collectives with: its offset is
 /// the median distance of the ends: single late ends do not count. A clock that agrees within the spread of the ends stays.
+/// Clocks that share no collective with the reference follow one of their own.
 pub fn align_clocks(trace: &mut TraceModel) -> Option<ClockAlignment> {
     let clocks: BTreeSet<usize> = trace.processes.iter().map(|process| process.clock).collect();
     if clocks.len() < 2 {
@@ -51,19 +52,22 @@ pub fn align_clocks(trace: &mut TraceModel) -> Option<ClockAlignment> {
     let first = first.map_or(0, |process| process.clock);
     let mut offsets: BTreeMap<usize, ClockOffset> = BTreeMap::new();
     offsets.insert(first, ClockOffset { offset_ns: 0, error_ns: 0, collectives: 0 });
-    while let Some((clock, distances)) = next_clock(&clocks, &collectives, &offsets) {
-        offsets.insert(clock, offset(distances));
+    follow(&clocks, &collectives, &mut offsets);
+    let led: BTreeSet<usize> = offsets.keys().copied().collect();
+    while let Some(clock) = next_reference(&clocks, &collectives, &offsets) {
+        offsets.insert(clock, ClockOffset { offset_ns: 0, error_ns: 0, collectives: 0 });
+        follow(&clocks, &collectives, &mut offsets);
     }
-    let apart = apart(trace, &offsets, first);
+    let apart = apart(trace, &led, first);
     for (clock, offset) in &offsets {
         let processes = trace.processes.iter().map(|process| process.clock == *clock).collect::<Vec<_>>();
         shift_processes(trace, offset.offset_ns, |process| processes.get(process) == Some(&true));
     }
-    name(trace, &offsets, first);
-    let followers = offsets.iter().filter(|(clock, _)| **clock != first).map(|(_, offset)| offset);
+    name(trace, &offsets, &led, first);
+    let followers = offsets.values().filter(|offset| offset.collectives > 0);
     Some(ClockAlignment {
-        aligned: offsets.len(),
-        unaligned: clocks.len() - offsets.len(),
+        aligned: led.len(),
+        unaligned: clocks.len() - led.len(),
         apart,
         collectives: followers.clone().map(|offset| offset.collectives).min().unwrap_or(0),
         error_ns: followers.map(|offset| offset.error_ns).max().unwrap_or(0),
@@ -71,7 +75,7 @@ pub fn align_clocks(trace: &mut TraceModel) -> Option<ClockAlignment> {
 }
 
 /// The number of aligned clocks whose kernels do not overlap with those of the first one, and have no numbers.
-fn apart(trace: &TraceModel, offsets: &BTreeMap<usize, ClockOffset>, first: usize) -> usize {
+fn apart(trace: &TraceModel, led: &BTreeSet<usize>, first: usize) -> usize {
     let mut extents: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
     let mut numbered: BTreeSet<usize> = BTreeSet::new();
     for kernel in &trace.kernels {
@@ -88,7 +92,7 @@ fn apart(trace: &TraceModel, offsets: &BTreeMap<usize, ClockOffset>, first: usiz
         let overlaps = |extent: &(i64, i64)| extent.0 <= reference.1 && reference.0 <= extent.1;
         !numbered.contains(clock) && extents.get(clock).is_some_and(|extent| !overlaps(extent))
     };
-    offsets.keys().filter(|clock| is_apart(clock)).count()
+    led.iter().filter(|clock| is_apart(clock)).count()
 }
 
 /// The ends of all collectives that keep their ranks until all have begun.
@@ -128,6 +132,23 @@ fn next_clock(
     most.filter(|(_, distances)| !distances.is_empty())
 }
 
+/// Aligns all clocks that have a collective of an aligned one.
+fn follow(clocks: &BTreeSet<usize>, collectives: &[RankEnds], offsets: &mut BTreeMap<usize, ClockOffset>) {
+    while let Some((clock, distances)) = next_clock(clocks, collectives, offsets) {
+        offsets.insert(clock, offset(distances));
+    }
+}
+
+/// The lowest clock with collectives of several clocks that is not aligned.
+fn next_reference(
+    clocks: &BTreeSet<usize>,
+    collectives: &[RankEnds],
+    offsets: &BTreeMap<usize, ClockOffset>,
+) -> Option<usize> {
+    let mut open = clocks.iter().filter(|clock| !offsets.contains_key(clock));
+    open.find(|clock| collectives.iter().any(|ends| ends.contains_key(clock))).copied()
+}
+
 /// The offset of a clock by the distances of its ends. It is 0 where the clock agrees within the spread of the ends.
 fn offset(mut distances: Vec<i64>) -> ClockOffset {
     let middle = median(&mut distances);
@@ -151,14 +172,20 @@ fn errors(distances: &[i64], offset_ns: i64) -> Vec<u64> {
 }
 
 /// Adds the numbers to the facts of processes.
-fn name(trace: &mut TraceModel, offsets: &BTreeMap<usize, ClockOffset>, first: usize) {
+fn name(trace: &mut TraceModel, offsets: &BTreeMap<usize, ClockOffset>, led: &BTreeSet<usize>, first: usize) {
     for process in &mut trace.processes {
         let mut fact = |name: &str, value: String| process.facts.insert(format!("clock.{name}"), value);
         match offsets.get(&process.clock) {
             None => drop(fact("aligned", "no collective of an aligned rank".to_owned())),
             Some(_) if process.clock == first => drop(fact("aligned", "reference".to_owned())),
+            Some(offset) if offset.collectives == 0 => {
+                drop(fact("aligned", "reference of ranks without a collective of the first".to_owned()));
+            }
             Some(offset) => {
-                fact("aligned", "ends of collectives".to_owned());
+                let is_led = led.contains(&process.clock);
+                let of =
+                    if is_led { "ends of collectives" } else { "ends of collectives, of another reference" };
+                fact("aligned", of.to_owned());
                 fact("offset_ns", offset.offset_ns.to_string());
                 fact("error_ns", offset.error_ns.to_string());
                 fact("collectives", offset.collectives.to_string());
@@ -197,6 +224,28 @@ mod tests {
             offsets.insert(clock, offset(distances));
         }
         assert_eq!(offsets.values().map(|offset| offset.offset_ns).collect::<Vec<_>>(), [0, -50, -1_050]);
+    }
+
+    #[test]
+    fn ranks_without_a_collective_of_the_reference_have_one_of_their_own() {
+        let mut trace = TraceModel::default();
+        for (clock, (number, end_ns)) in [(0, 90), (0, 190), (1, 5_000), (1, 9_000)].into_iter().enumerate() {
+            let process = TraceProcess::with_number(0, Instrument::Timeline);
+            trace.processes.push(TraceProcess { clock, ..process });
+            trace.kernels.push(TraceKernel {
+                process: clock,
+                time_ns: Some((end_ns - 50, end_ns)),
+                collective: Some(Box::new(CollectiveCall {
+                    match_id: Some(number),
+                    ..CollectiveCall::from_kind(CollectiveKind::AllReduce)
+                })),
+                ..TraceKernel::default()
+            });
+        }
+        let found = align_clocks(&mut trace).unwrap();
+        assert_eq!((found.aligned, found.unaligned, found.collectives), (2, 2, 1));
+        let ends: Vec<i64> = trace.kernels.iter().map(|kernel| kernel.time_ns.unwrap().1).collect();
+        assert_eq!(ends, [90, 90, 5_000, 5_000]);
     }
 
     #[test]
