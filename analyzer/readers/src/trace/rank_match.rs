@@ -60,12 +60,17 @@ pub fn match_ranks(trace: &mut TraceModel) -> RankMatch {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (name, lane) in &lanes {
         let has_numbers = lane.values().flatten().all(|member| member.sequence.is_some());
-        let (mut own, left) = match name {
+        let most = group_size(trace, lane);
+        let (mut own, mut left) = match name {
             RankLaneName::Kernel(_) => (by_ends(lane, clock), &mut found.unnamed),
             RankLaneName::Group(_) if has_numbers => (by_number(lane), &mut found.unmatched),
             RankLaneName::Group(_) => (by_order(lane), &mut found.unmatched),
         };
-        own.retain(|group| group.len() > 1);
+        if own.iter().any(|group| group.len() > most) {
+            // Several groups have one name.
+            (own, left) = (by_ends(lane, clock), &mut found.unnamed);
+        }
+        own.retain(|group| group.len() > 1 && group.len() <= most);
         let all: usize = lane.values().map(Vec::len).sum();
         // A launch is in one collective.
         *left += all.saturating_sub(own.iter().map(Vec::len).sum()) as u64;
@@ -128,6 +133,13 @@ fn group(kernel: &TraceKernel, call: &CollectiveCall, ranks: u32) -> Option<Rank
     }
     let [name, ranks] = [&call.group, &call.group_ranks].map(|text| text.as_deref().unwrap_or_default());
     Some(RankLaneName::Group(format!("group {name} {ranks} {:?}", call.group_size)))
+}
+
+/// The most ranks that take part in a collective of a lane.
+fn group_size(trace: &TraceModel, lane: &RankLane) -> usize {
+    let first = lane.values().flatten().next().and_then(|member| trace.kernels.get(member.kernel));
+    let size = first.and_then(|kernel| kernel.collective.as_deref()?.group_size);
+    size.and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX)
 }
 
 /// The lane in a group. None for data between two ranks of a larger group that are not known.
@@ -344,6 +356,11 @@ mod tests {
         let (found, numbers) = self::matched(&mut pairs);
         assert_eq!(found, RankMatch { matched: 40, unmatched: 0, unnamed: 0 });
         assert_eq!((&numbers[..20], &numbers[20..40]), (&numbers[40..60], &numbers[60..]));
+        // Groups of two that have one name.
+        for call in pairs.kernels.iter_mut().filter_map(|kernel| kernel.collective.as_deref_mut()) {
+            (call.group, call.group_size) = (Some("tp".to_owned()), Some(2));
+        }
+        assert_eq!(self::matched(&mut pairs), (found, numbers));
         // The ends of few prove nothing, and those of one clock are equal.
         let few = match_ranks(&mut unnamed(trace(&[&one[..8], &one[..8]], false), None));
         assert_eq!(few, RankMatch { matched: 0, unmatched: 0, unnamed: 16 });
