@@ -37,7 +37,7 @@ use self::modules::ModuleCalls;
 use self::owner::{CalledKernel, TraceOwners};
 use self::split::SplitSpans;
 use self::written::WrittenStacks;
-use crate::join::{join_steps, phase};
+use crate::join::{join_steps, phase, phase_of_range};
 use crate::model::{
     InputValue, OpDetails, TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp,
 };
@@ -467,7 +467,11 @@ impl KinetoReader {
         let process = self.owners.process(&event.thread.0);
         let Some(call) = self.span(&event) else { return };
         let is_backward = event.arguments.forward_thread.is_some_and(|thread| thread != 0);
-        let phase = if is_backward { Phase::Backward } else { phase(&event.name) };
+        let phase = match kind {
+            _ if is_backward => Phase::Backward,
+            OpKind::Region => phase_of_range(&event.name),
+            _ => phase(&event.name),
+        };
         let name = self.shared(event.name);
         let EventArguments {
             sequence,

@@ -95,3 +95,13 @@ fn packets_of_other_programs_are_named_by_their_category() {
     let reason = packets::parse(bytes.as_slice()).unwrap_err();
     assert_eq!(reason, "its events are such as of category `kernel_dispatch`");
 }
+
+#[test]
+fn ranges_of_the_program_are_no_forward_ops() {
+    let range = |name: &str| {
+        format!(r#"{{"ph":"X","cat":"user_annotation","name":"{name}","pid":1,"tid":1,"ts":1,"dur":50}}"#)
+    };
+    let trace = trace(&[&range("train_step"), &range("Optimizer.step#Adam.step"), &op("")]);
+    let phases: Vec<Phase> = trace.ops.iter().map(|op| op.phase).collect();
+    assert_eq!(phases, [Phase::Other, Phase::Optimizer, Phase::Optimizer]);
+}

@@ -2,7 +2,7 @@
 
 use stallmap_schema::word::{OpKind, Phase};
 
-use crate::join::phase;
+use crate::join::{phase, phase_of_range};
 use crate::model::{OpDetails, TraceCall, TraceOp};
 
 /// Numbers and lists behind the name of an op. Lists are shapes and numbers of other ops.
@@ -17,10 +17,6 @@ pub(super) fn op(call: TraceCall, text: &str) -> TraceOp {
     };
     let details = OpDetails { sequence, record, ..OpDetails::default() };
     TraceOp { phase: phase(name), ..TraceOp::for_call(call, OpKind::Torch, name) }.with_details(details)
-}
-
-fn phase_of_range(text: &str) -> Phase {
-    Some(phase(text)).filter(|phase| *phase == Phase::Optimizer).unwrap_or(Phase::Other)
 }
 
 /// Name, sequence number and number of an op. None for other ranges.

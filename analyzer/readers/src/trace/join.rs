@@ -157,6 +157,11 @@ pub fn phase(name: &str) -> Phase {
     }
 }
 
+/// The part of a step that a range of the program belongs to: its name says so for the optimizer only.
+pub fn phase_of_range(name: &str) -> Phase {
+    Some(phase(name)).filter(|phase| *phase == Phase::Optimizer).unwrap_or(Phase::Other)
+}
+
 /// Adds the base to all times.
 pub fn shift(trace: &mut TraceModel, base_ns: i64) {
     shift_processes(trace, base_ns, |_| true);
