@@ -89,8 +89,10 @@ impl ForwardNodes {
 fn sort_ops(ops: &mut [TraceOp]) {
     let mut order: Vec<u32> = (0..).take(ops.len()).collect();
     let from = |row: u32| usize::try_from(row).unwrap_or(usize::MAX);
+    // PyTorch numbers calls at their begin: of equal spans the outer one has the smaller number.
     order.sort_by_key(|row| {
-        ops.get(from(*row)).map(|op| (op.call.begin_ns, Reverse(op.call.end_ns), op.call.thread))
+        let op = ops.get(from(*row))?;
+        Some((op.call.begin_ns, Reverse(op.call.end_ns), op.call.thread, op.record()))
     });
     for start in 0..ops.len() {
         let mut place = start;
@@ -293,6 +295,20 @@ mod tests {
         ]);
         assert_eq!(join_steps(&mut trace), 3);
         assert_eq!(trace.ops.iter().map(|op| op.step).collect::<Vec<_>>(), [0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn of_equal_spans_the_call_that_began_first_is_the_outer_one() {
+        let numbered = |name: &str, record| {
+            let mut op = op(0, (10, 20), name, None);
+            op.details_mut().record = Some(record);
+            op
+        };
+        let ops = vec![numbered("aten::addmm", 8), numbered("aten::linear", 7)];
+        let mut trace = of_two_processes(ops);
+        join_ops(&mut trace);
+        let found: Vec<_> = trace.ops.iter().map(|op| (&*op.name, op.parent.get())).collect();
+        assert_eq!(found, [("aten::linear", None), ("aten::addmm", Some(0))]);
     }
 
     #[test]
