@@ -89,6 +89,8 @@ struct KinetoReader {
     inner: Vec<Self>,
     level: u32,
     left: OmittedEvents,
+    /// Ops without an end, by their places.
+    unended: Vec<usize>,
     /// The profiler that wrote the file, if it is another one.
     other_tool: Option<&'static str>,
 }
@@ -472,6 +474,8 @@ impl KinetoReader {
             OpKind::Region => phase_of_range(&event.name),
             _ => phase(&event.name),
         };
+        let has_end = event.duration_ns.is_some() || event.is_of_wrong_length;
+        self.unended.extend((!has_end).then_some(self.trace.ops.len()));
         let name = self.shared(event.name);
         let EventArguments {
             sequence,

@@ -6,8 +6,8 @@ use stallmap_schema::word::{ActivityKind, Instrument, LossKind};
 
 use super::KinetoReader;
 use super::category::host_wait;
-use crate::join::{begin, join_linked_ops, join_steps, shift};
-use crate::model::{TraceActivity, TraceKernel, TraceModel, TraceProcess, UnmatchedCall};
+use crate::join::{begin, join_linked_ops, join_steps, shift, span};
+use crate::model::{TraceActivity, TraceKernel, TraceModel, TraceOp, TraceProcess, UnmatchedCall};
 use crate::nest::{ThreadSpan, enclosing};
 use crate::proton::paths::TracePaths;
 
@@ -18,6 +18,7 @@ impl KinetoReader {
         self.name_processes();
         self.join_calls();
         self.add_waits();
+        self.end_ops();
         let regions = self.functions.idle_regions(&self.trace);
         self.trace.ops.extend(regions);
         join_linked_ops(&mut self.trace, &std::mem::take(&mut self.arrows).links());
@@ -104,6 +105,31 @@ impl KinetoReader {
             }
             self.trace.works.push(TraceActivity::for_wait(process, kind, call, correlation));
         }
+    }
+
+    /// Gives ops without an end that of the op around them, else that of the trace.
+    fn end_ops(&mut self) {
+        let unended = std::mem::take(&mut self.unended);
+        if unended.is_empty() {
+            return;
+        }
+        let trace = &mut self.trace;
+        let kernels = trace.kernels.iter().filter_map(|kernel| Some(kernel.time_ns?.1));
+        let works = trace.works.iter().filter_map(|work| work.end_ns);
+        let ops = trace.ops.iter().map(|op| op.call.end_ns);
+        let last = kernels.chain(works).chain(ops).max().unwrap_or(i64::MIN);
+        let points: Vec<ThreadSpan> =
+            unended.iter().filter_map(|place| Some(begin(trace.ops.get(*place)?.call))).collect();
+        let is_ended = |op: &&TraceOp| op.call.end_ns > op.call.begin_ns;
+        let ended: Vec<ThreadSpan> = trace.ops.iter().filter(is_ended).map(|op| span(op.call)).collect();
+        for (place, outer) in unended.iter().zip(enclosing(&ended, &points)) {
+            let outer = outer.get().and_then(|outer| ended.get(outer));
+            if let Some(op) = trace.ops.get_mut(*place) {
+                op.call.end_ns = outer.map_or(last, |outer| outer.end_ns).max(op.call.begin_ns);
+            }
+        }
+        let reason = "ops without a length, which end with the op around them or with the trace";
+        trace.losses.add_many(LossKind::Source, reason, unended.len() as u64, None);
     }
 
     /// Gives the kernels of a trace of Proton their scopes and Python stacks, where nothing else has some.

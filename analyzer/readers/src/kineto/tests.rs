@@ -105,3 +105,18 @@ fn ranges_of_the_program_are_no_forward_ops() {
     let phases: Vec<Phase> = trace.ops.iter().map(|op| op.phase).collect();
     assert_eq!(phases, [Phase::Other, Phase::Optimizer, Phase::Optimizer]);
 }
+
+#[test]
+fn ops_without_a_length_have_their_kernels() {
+    let op = |name: &str, ts: u64, dur: &str| {
+        format!(r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":{ts}{dur}}}"#)
+    };
+    let call = r#"{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":13,"dur":1,"args":{"correlation":1}}"#;
+    let kernel =
+        r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":20,"dur":30,"args":{"correlation":1}}"#;
+    let trace =
+        trace(&[&op("outer", 10, r#","dur":8"#), &op("open", 12, ""), &op("last", 30, ""), call, kernel]);
+    let spans: Vec<(&str, i64)> = trace.ops.iter().map(|op| (&*op.name, op.call.end_ns)).collect();
+    assert_eq!(spans, [("outer", 18_000), ("open", 18_000), ("last", 50_000)]);
+    assert_eq!((trace.kernels[0].op, lost(&trace, "ops without a length")), (Some(1), 2));
+}
