@@ -31,8 +31,9 @@ pub(crate) fn texts(trace: &mut TraceModel) {
     }
     let own = trace.frames.iter_mut().flat_map(|frame| [&mut frame.file, &mut frame.function]);
     let own = own.chain(trace.counters.iter_mut().map(|counter| &mut counter.unit));
-    let own =
-        own.chain(trace.devices.iter_mut().map(|device| &mut device.name)).chain(trace.facts.values_mut());
+    let of_devices =
+        trace.devices.iter_mut().flat_map(|device| [Some(&mut device.name), device.uuid.as_mut()]);
+    let own = own.chain(of_devices.flatten()).chain(trace.facts.values_mut());
     let of_collectives = trace.kernels.iter_mut().filter_map(|kernel| kernel.collective.as_deref_mut());
     let own = own.chain(of_collectives.flat_map(|call| {
         let texts = [&mut call.name, &mut call.dtype, &mut call.group];

@@ -4,6 +4,7 @@ pub(crate) mod cell;
 pub(crate) mod database;
 pub(crate) mod export;
 pub(crate) mod folder;
+mod gpus;
 mod range;
 mod unread;
 
@@ -20,7 +21,7 @@ use self::database::OpenDatabase;
 use self::folder::TableFolder;
 use crate::join::{join_ops, join_steps, shift};
 use crate::kineto::category::host_wait;
-use crate::model::{TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp, TraceProcess};
+use crate::model::{TraceActivity, TraceCall, TraceKernel, TraceModel, TraceOp, TraceProcess};
 use crate::trace::copy::peer;
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
@@ -399,61 +400,6 @@ impl NsysReader {
             }
             trace.ops.push(TraceOp { process: Self::process(processes, process_number(thread)), ..op });
         })?;
-        Ok(())
-    }
-
-    fn devices(&mut self) -> ReadResult<()> {
-        // A program counts the GPUs that it sees.
-        let mut ordinals: HashMap<i64, i32> = HashMap::new();
-        self.tables.rows("TARGET_INFO_CUDA_DEVICE", &["gpuId", "cudaId"], |row| {
-            if let Some((gpu, ordinal)) = row.integer(0).zip(row.number(1)) {
-                ordinals.entry(gpu).or_insert(ordinal);
-            }
-        })?;
-        let trace = &mut self.trace;
-        let columns = [
-            "cuDevice",
-            "id",
-            "name",
-            "computeMajor",
-            "computeMinor",
-            "smCount",
-            "totalMemory",
-            "l2CacheSize",
-            "clockRate",
-        ];
-        let ordinal = |row: &SqlRow| match row.integer(1).filter(|_| !ordinals.is_empty()) {
-            Some(gpu) => ordinals.get(&gpu).copied(),
-            None => row.number(0).or(row.number(1)).or(Some(0)),
-        };
-        let is_there = self.tables.rows("TARGET_INFO_GPU", &columns, |row| {
-            let Some(ordinal) = ordinal(row) else { return };
-            trace.devices.push(TraceDevice {
-                ordinal,
-                name: row.text(2).unwrap_or_default().to_owned(),
-                compute: (row.number(3).unwrap_or(0), row.number(4).unwrap_or(0)),
-                multiprocessors: row.number(5).unwrap_or(0),
-                memory_bytes: row.number(6).unwrap_or(0),
-                l2_bytes: row.number(7).unwrap_or(0),
-                clocks_khz: (
-                    row.integer(8).and_then(|hertz| i32::try_from(hertz / 1000).ok()).unwrap_or(0),
-                    0,
-                ),
-            });
-        })?;
-        if !is_there {
-            trace.losses.lacks("GPUs");
-        }
-        let lacks = |is: fn(&TraceDevice) -> bool| trace.devices.iter().any(is);
-        let (is_l2, is_clock) =
-            (lacks(|device| device.l2_bytes == 0), lacks(|device| device.clocks_khz.0 == 0));
-        if is_l2 {
-            trace.losses.lacks("L2 size of GPUs, written as 0");
-        }
-        if is_clock {
-            trace.losses.lacks("clocks of multiprocessors, written as 0");
-        }
-        trace.losses.lacks("clocks of memory, written as 0");
         Ok(())
     }
 

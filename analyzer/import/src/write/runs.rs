@@ -34,12 +34,8 @@ impl RecordingWriter<'_> {
         }
         options.sort_by(|a, b| (a.run_id, &a.name).cmp(&(b.run_id, &b.name)));
         writer.append_rows(options)?;
-        let mut devices: BTreeMap<i32, &model::TraceDevice> = BTreeMap::new();
-        for device in &trace.devices {
-            devices.entry(device.ordinal).or_insert(device);
-        }
         let runs = 0..trace.processes.len();
-        writer.append_rows(runs.flat_map(|run| devices.values().map(move |device| described(run, device))))
+        writer.append_rows(runs.flat_map(|run| devices(trace, run)))
     }
 
     /// The run of a process.
@@ -122,12 +118,23 @@ fn tool(trace: &TraceModel, run_id: RunId) -> RunOption {
     RunOption { run_id, name: TOOL.to_owned(), value: trace.tool.to_owned() }
 }
 
+/// The GPUs of a run, by ordinal: those of its process count before those of all.
+fn devices(trace: &TraceModel, run: usize) -> Vec<Device> {
+    let own = trace.devices.iter().filter(|device| device.process == Some(run));
+    let all = trace.devices.iter().filter(|device| device.process.is_none());
+    let mut devices: BTreeMap<i32, &model::TraceDevice> = BTreeMap::new();
+    for device in own.chain(all) {
+        devices.entry(device.ordinal).or_insert(device);
+    }
+    devices.values().map(|device| described(run, device)).collect()
+}
+
 fn described(run: usize, device: &model::TraceDevice) -> Device {
     Device {
         run_id: run_id(run),
         device_id: device.ordinal,
         name: device.name.clone(),
-        uuid: None,
+        uuid: device.uuid.clone(),
         compute_major: device.compute.0,
         compute_minor: device.compute.1,
         multiprocessor_count: device.multiprocessors,

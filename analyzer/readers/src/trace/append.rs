@@ -55,7 +55,10 @@ impl TraceModel {
             pending.op = pending.op.map(|op| op + ops);
             pending
         }));
-        self.devices.extend(other.devices);
+        self.devices.extend(other.devices.into_iter().map(|mut device| {
+            device.process.iter_mut().for_each(process);
+            device
+        }));
         for (name, fact) in other.facts {
             self.facts.entry(name).or_insert(fact);
         }

@@ -101,6 +101,10 @@ impl TraceProcess {
 pub struct TraceDevice {
     /// CUDA's device ordinal.
     pub ordinal: i32,
+    /// The process that counts it so, by place. None for all.
+    pub process: Option<usize>,
+    /// Its identity, if the source has it.
+    pub uuid: Option<String>,
     /// Its name.
     pub name: String,
     /// Compute capability, major and minor.
