@@ -98,7 +98,12 @@ impl AllocatorEvents {
                 op: None,
             };
             if change.bytes >= 0 {
-                living.insert(key, trace.storages.len());
+                let before = living.insert(key, trace.storages.len());
+                if let Some(lost) = before.and_then(|place| trace.storages.get_mut(place)) {
+                    lost.free_ns = Some(change.time_ns);
+                    let reason = "frees of memory whose address is allocated again: it ends there";
+                    trace.losses.add(LossKind::Memory, reason, None);
+                }
                 trace.storages.push(TraceStorage { alloc_ns: Some(change.time_ns), op, ..storage });
                 continue;
             }
@@ -189,6 +194,19 @@ mod tests {
         };
         let read = (0..24).filter(|device_type| AllocatorEvents::is_of_gpu(&of_type(*device_type)));
         assert_eq!(read.collect::<Vec<_>>(), [1, 6, 12, 19, 20]);
+    }
+
+    #[test]
+    fn memory_ends_where_its_address_is_allocated_again() {
+        let mut events = AllocatorEvents::default();
+        for change in [(10, 1, 100, 100), (20, 1, 300, 400), (30, 1, -300, 100)] {
+            events.add(0, 3, &event(change));
+        }
+        let mut trace = TraceModel::default();
+        events.join(&mut trace);
+        let found: Vec<_> = trace.storages.iter().map(|storage| (storage.bytes, storage.free_ns)).collect();
+        assert_eq!(found, [(100, Some(20)), (300, Some(30))]);
+        assert_eq!(trace.losses.rows().map(|(_, _, count, _)| count).sum::<u64>(), 1);
     }
 
     #[test]
