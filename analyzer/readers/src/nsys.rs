@@ -8,6 +8,7 @@ mod gpus;
 mod range;
 mod unread;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
@@ -111,6 +112,8 @@ pub(crate) fn report(tables: ReportTables, path: &Path) -> ReadResult<TraceModel
     reading.kernels()?;
     let graphs = reading.graphs()?;
     reading.works()?;
+    let idle = reading.calls.idle();
+    reading.trace.losses.add_many(LossKind::Source, unread::IDLE_CALLS, idle, None);
     // Ranges take the most memory.
     reading.calls = ReportCalls::default();
     reading.ranges()?;
@@ -130,6 +133,8 @@ pub(crate) fn report(tables: ReportTables, path: &Path) -> ReadResult<TraceModel
 struct ReportCall {
     call: TraceCall,
     name: Option<Rc<str>>,
+    /// True if a piece of work is its.
+    has_work: Cell<bool>,
 }
 
 /// Process of a global thread or process.
@@ -155,7 +160,15 @@ impl ReportCalls {
     /// The process of a piece of work, and its call. The first releases do not name the process.
     fn find(&self, global: Option<i64>, correlation: Option<i64>) -> (u32, Option<&ReportCall>) {
         let process = global.filter(|global| *global != 0).map(process_number).or(self.only).unwrap_or(0);
-        (process, correlation.and_then(|correlation| self.calls.get(&(process, correlation))))
+        let call = correlation.and_then(|correlation| self.calls.get(&(process, correlation)));
+        call.inspect(|call| call.has_work.set(true));
+        (process, call)
+    }
+
+    /// The number of calls without work that are no waits either.
+    fn idle(&self) -> u64 {
+        let is_wait = |call: &ReportCall| call.name.as_deref().and_then(host_wait).is_some();
+        self.calls.values().filter(|call| !call.has_work.get() && !is_wait(call)).count() as u64
     }
 
     /// The calls that wait for the GPU, with their process, in order.
@@ -205,7 +218,7 @@ impl NsysReader {
                 let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns };
                 let text = |id: i64| texts.get(&id).map(|name| plain(name).into());
                 let name = row.integer(4).and_then(|id| names.entry(id).or_insert_with(|| text(id)).clone());
-                calls.add(process_number(thread), correlation, ReportCall { call, name });
+                calls.add(process_number(thread), correlation, ReportCall { call, name, has_work: Cell::new(false) });
             }
         };
         tables.rows("CUPTI_ACTIVITY_KIND_RUNTIME", &columns, &mut visit)?;

@@ -44,6 +44,8 @@ const WARNING: i64 = 2;
 const ERROR: i64 = 3;
 /// Parts of warnings about events that are missing.
 const MISSING: [&str; 5] = ["lost", "dropped", "not all", "missing", "incomplete"];
+/// The loss of calls without a kernel, a copy or a fill.
+pub(super) const IDLE_CALLS: &str = "calls of the runtime and the driver that launch nothing";
 /// Most tables and messages with a row of their own.
 const MAX_LOSSES: usize = 1 << 8;
 
@@ -87,6 +89,34 @@ fn is_of_lost_events(severity: Option<i64>, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::input::ImportInput;
+    use crate::model::TraceModel;
+
+    /// The trace of a database of a kernel and of other tables.
+    fn report(tables: &str) -> TraceModel {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let kernel = "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, correlationId);
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 20, 0, 1);";
+        let database = rusqlite::Connection::open(file.path()).unwrap();
+        database.execute_batch(&format!("{kernel}{tables}")).unwrap();
+        crate::nsys::read(&ImportInput::from_path(file.path()).unwrap()).unwrap()
+    }
+
+    /// The number of a loss.
+    fn lost(trace: &TraceModel, part: &str) -> u64 {
+        trace.losses.rows().filter(|(_, reason, ..)| reason.contains(part)).map(|row| row.2).sum()
+    }
+
+    #[test]
+    fn calls_without_work_are_counted_and_waits_are_not() {
+        let found = report(
+            "CREATE TABLE StringIds (id, value);
+            INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel'), (2, 'cudaMalloc'), (3, 'cudaDeviceSynchronize');
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 2, 7, 1, 1), (3, 4, 7, 2, 2), (5, 6, 7, 3, 3)",
+        );
+        assert_eq!(lost(&found, IDLE_CALLS), 1);
+    }
 
     #[test]
     fn tables_of_events_are_counted_and_tables_of_names_are_not() {
