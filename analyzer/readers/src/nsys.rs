@@ -387,8 +387,7 @@ impl NsysReader {
     fn ranges(&mut self) -> ReadResult<()> {
         let Self { tables, trace, texts, processes, .. } = self;
         let mut names: HashSet<Rc<str>> = HashSet::new();
-        let columns = ["start", "end", "eventType", "globalTid", "text", "textId", "endGlobalTid"];
-        tables.rows("NVTX_EVENTS", &columns, |row| {
+        tables.rows("NVTX_EVENTS", &range::COLUMNS, |row| {
             let kind = row.integer(2).unwrap_or(0);
             if !RANGES.contains(&kind) {
                 let kind = kind.to_string();
@@ -404,6 +403,7 @@ impl NsysReader {
             let shared = row.integer(5).and_then(|id| texts.get(&id)).map(|name| &**name);
             let name = row.text(4).or(shared).unwrap_or("(unnamed range)");
             let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) };
+            range::count(row, &mut trace.losses);
             let mut op = range::op(call, name);
             // Millions of ranges have few names.
             if let Some(known) = names.get(&op.name) {

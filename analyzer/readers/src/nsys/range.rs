@@ -1,14 +1,46 @@
 //! Ranges of NVTX. Those of `torch.autograd.profiler.emit_nvtx` are ops: their names have numbers behind them.
 
-use stallmap_schema::word::{OpKind, Phase};
+use stallmap_schema::word::{LossKind, OpKind, Phase};
 
 use crate::join::{phase, phase_of_range};
-use crate::model::{OpDetails, TraceCall, TraceOp};
+use crate::model::{OpDetails, TraceCall, TraceLosses, TraceOp};
+
+use super::cell::SqlRow;
+
+/// The columns of events. Those behind the domain hold payloads.
+pub(super) const COLUMNS: [&str; 15] = [
+    "start",
+    "end",
+    "eventType",
+    "globalTid",
+    "text",
+    "textId",
+    "endGlobalTid",
+    "domainId",
+    "uint64Value",
+    "int64Value",
+    "doubleValue",
+    "uint32Value",
+    "int32Value",
+    "floatValue",
+    "jsonText",
+];
+/// The place of the domain among them. That of ranges without a domain of their own is 0.
+const DOMAIN: usize = 7;
 
 /// Numbers and lists behind the name of an op. Lists are shapes and numbers of other ops.
 const SEQUENCE: &str = "seq = ";
 const NUMBER: &str = "op_id = ";
 const LISTS: [&str; 2] = ["sizes = [", "input_op_ids = ["];
+
+/// Counts the parts of a range that are left out.
+pub(super) fn count(row: &SqlRow, losses: &mut TraceLosses) {
+    let has_payload =
+        (DOMAIN + 1..COLUMNS.len()).any(|column| row.real(column).is_some() || row.text(column).is_some());
+    let has_domain = row.integer(DOMAIN).is_some_and(|domain| domain != 0);
+    losses.add_many(LossKind::Source, "payloads of NVTX ranges", has_payload.into(), None);
+    losses.add_many(LossKind::Source, "domains of NVTX ranges", has_domain.into(), None);
+}
 
 /// The op of a range.
 pub(super) fn op(call: TraceCall, text: &str) -> TraceOp {

@@ -119,6 +119,17 @@ mod tests {
     }
 
     #[test]
+    fn payloads_and_domains_of_ranges_are_counted() {
+        let found = report(
+            "CREATE TABLE NVTX_EVENTS (start, end, eventType, globalTid, text, domainId, uint64Value, doubleValue);
+            INSERT INTO NVTX_EVENTS VALUES (1, 2, 59, 7, 'a', 0, NULL, NULL), (3, 4, 59, 7, 'b', 2, 64, NULL),
+                (5, 6, 59, 7, 'c', NULL, NULL, 0.5)",
+        );
+        assert_eq!(found.ops.len(), 3);
+        assert_eq!((lost(&found, "payloads of"), lost(&found, "domains of")), (2, 1));
+    }
+
+    #[test]
     fn tables_of_events_are_counted_and_tables_of_names_are_not() {
         let all = ["OSRT_API", "NVTX_EVENTS_V2", "ENUM_CUDA_MEM_KIND", "MPI_COLLECTIVES_EVENTS", "StringIds"];
         let unread: Vec<&str> = all.into_iter().filter(|name| is_unread(name)).collect();
