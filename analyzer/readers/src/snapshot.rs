@@ -29,8 +29,8 @@ struct SnapshotReader<'a> {
     trace: TraceModel,
     frames: HashMap<TraceFrame, usize>,
     stacks: HashMap<Vec<usize>, usize>,
-    /// Stacks by the list of their frames: events share them.
-    seen: HashMap<usize, usize>,
+    /// Stacks by the list of their frames: events share them. None for a list without a frame of Python.
+    seen: HashMap<usize, Option<usize>>,
 }
 
 /// Reads a snapshot.
@@ -235,19 +235,25 @@ impl SnapshotReader<'_> {
         Some(self.trace.ops.len() - 1)
     }
 
-    /// The place of a stack. Frames without a Python file are of C++, and are left out.
+    /// The place of a stack. Frames of other languages are left out.
     fn stack(&mut self, frames: PickleValue) -> Option<usize> {
         let PickleValue::List(list) = frames else { return None };
         if let Some(stack) = self.seen.get(&list) {
-            return Some(*stack);
+            return *stack;
         }
         let pickle = self.pickle;
         let mut places = Vec::new();
         for frame in pickle.items(frames) {
             let file = pickle.text(pickle.get(*frame, "filename")).unwrap_or_default();
-            let is_python = std::path::Path::new(file).extension().is_some_and(|end| end == "py");
             let line = self.number(*frame, "line").and_then(|line| u32::try_from(line).ok());
-            let (true, Some(line)) = (is_python, line) else { continue };
+            let Some(line) = line.filter(|_| is_python(file)) else {
+                self.trace.losses.add(
+                    LossKind::Source,
+                    "frames of stacks that are not of Python",
+                    Some(file),
+                );
+                continue;
+            };
             let function = pickle.text(pickle.get(*frame, "name")).unwrap_or_default().to_owned();
             let frame = TraceFrame { file: file.to_owned(), function, line };
             let next = self.frames.len();
@@ -258,6 +264,7 @@ impl SnapshotReader<'_> {
             places.push(place);
         }
         if places.is_empty() {
+            self.seen.insert(list, None);
             return None;
         }
         let next = self.stacks.len();
@@ -265,7 +272,7 @@ impl SnapshotReader<'_> {
         if stack == next {
             self.trace.stacks.push(places);
         }
-        self.seen.insert(list, stack);
+        self.seen.insert(list, Some(stack));
         Some(stack)
     }
 
@@ -286,6 +293,12 @@ impl SnapshotReader<'_> {
         }
         self.trace
     }
+}
+
+/// True for a file of Python, and for code of a notebook or of `eval`, which has a name such as `<string>` in its place.
+fn is_python(file: &str) -> bool {
+    let is_file = std::path::Path::new(file).extension().is_some_and(|end| end == "py");
+    is_file || file.starts_with('<') && file.contains('>')
 }
 
 /// The least bytes that the allocator takes for some requested ones. It takes more where the rest of a block is too small to

@@ -82,3 +82,20 @@ fn requests_of_frees_are_no_loss_and_texts_of_the_program_are_counted() {
     assert_eq!([count("of other kinds"), count("annotations")], [1, 2]);
     assert_eq!(found.storages[0].free_ns, Some(5_000));
 }
+
+#[test]
+fn code_of_notebooks_has_a_stack_and_frames_of_other_languages_are_counted() {
+    let frame = |file: &str| dict(&[("filename", text(file)), ("line", number(3)), ("name", text("f"))]);
+    let event = |address, frames: &[Vec<u8>]| {
+        let known = [("action", text("alloc")), ("addr", number(address)), ("size", number(512))];
+        dict(&[known.as_slice(), &[("time_us", number(5)), ("frames", list(frames))]].concat())
+    };
+    let notebook = event(512, &[frame("??"), frame("<ipython-input-3-6a>"), frame("<eval_with_key>.1")]);
+    let other = event(1_024, &[frame("alloc.cpp")]);
+    let found = snapshot(&[("device_traces", list(&[list(&[notebook, other])]))]);
+    let files: Vec<&str> = found.frames.iter().map(|frame| frame.file.as_str()).collect();
+    assert_eq!(files, ["<ipython-input-3-6a>", "<eval_with_key>.1"]);
+    assert_eq!((found.storages[0].op, found.storages[1].op), (Some(0), None));
+    let lost = found.losses.rows().find(|(_, reason, ..)| reason.contains("not of Python"));
+    assert_eq!(lost.map(|(_, _, count, _)| count), Some(2));
+}
