@@ -41,7 +41,7 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     };
     let (pickle, root) = PickleObjects::read(std::io::BufReader::new(input.open()?)).map_err(refused)?;
     let traces = pickle.get(root, "device_traces");
-    let segments = pickle.get(root, "segments");
+    let segments = if is_segments(&pickle, root) { root } else { pickle.get(root, "segments") };
     if !matches!((traces, segments), (PickleValue::List(_), _) | (_, PickleValue::List(_))) {
         return Err(refused("it has neither `device_traces` nor `segments`".to_owned()));
     }
@@ -61,6 +61,12 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
     let reason = "begins and ends of annotations of the program";
     reading.trace.losses.add_many(LossKind::Source, reason, annotations, None);
     Ok(reading.finish())
+}
+
+/// True for a list of segments: PyTorch 1.13 writes one without a document around it.
+fn is_segments(pickle: &PickleObjects, root: PickleValue) -> bool {
+    let is_segment = |value: &PickleValue| matches!(pickle.get(*value, "blocks"), PickleValue::List(_));
+    pickle.items(root).first().is_some_and(is_segment)
 }
 
 impl SnapshotReader<'_> {

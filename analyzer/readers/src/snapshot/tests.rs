@@ -29,10 +29,15 @@ fn stack(line: i32) -> Vec<u8> {
 
 /// The trace of a snapshot.
 fn snapshot(entries: &[(&str, Vec<u8>)]) -> TraceModel {
+    trace(&dict(entries)).unwrap()
+}
+
+/// The trace of a pickled value.
+fn trace(root: &[u8]) -> ReadResult<TraceModel> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.pickle");
-    fs::write(&path, [b"\x80\x02".as_slice(), &dict(entries), b"."].concat()).unwrap();
-    read(&ImportInput::from_path(&path).unwrap()).unwrap()
+    fs::write(&path, [b"\x80\x02".as_slice(), root, b"."].concat()).unwrap();
+    read(&ImportInput::from_path(&path).unwrap())
 }
 
 #[test]
@@ -98,4 +103,19 @@ fn code_of_notebooks_has_a_stack_and_frames_of_other_languages_are_counted() {
     assert_eq!((found.storages[0].op, found.storages[1].op), (Some(0), None));
     let lost = found.losses.rows().find(|(_, reason, ..)| reason.contains("not of Python"));
     assert_eq!(lost.map(|(_, _, count, _)| count), Some(2));
+}
+
+/// A segment at an address, with blocks of a state.
+fn segment(states: &[&str]) -> Vec<u8> {
+    let block = |state: &&str| dict(&[("size", number(512)), ("state", text(state))]);
+    let blocks: Vec<Vec<u8>> = states.iter().map(block).collect();
+    dict(&[("address", number(8_192)), ("total_size", number(4_096)), ("blocks", list(&blocks))])
+}
+
+#[test]
+fn segments_without_a_document_are_those_of_the_first_release() {
+    let found = trace(&list(&[segment(&["active_allocated", "inactive"])])).unwrap();
+    assert_eq!((found.segments.len(), found.storages.len()), (1, 1));
+    let error = trace(&list(&[dict(&[("size", number(5))])])).unwrap_err();
+    assert!(error.to_string().contains("neither `device_traces` nor `segments`"), "{error}");
 }
