@@ -191,7 +191,9 @@ impl SnapshotReader<'_> {
                 let bytes = self.number(*block, "size").unwrap_or(0);
                 let address = self.number(*block, "address").unwrap_or(next);
                 next = address.saturating_add(bytes);
-                let is_active = pickle.text(pickle.get(*block, "state")) == Some("active_allocated");
+                // A block that the program freed is active until no stream uses it.
+                let state = pickle.text(pickle.get(*block, "state")).unwrap_or_default();
+                let is_active = state.starts_with("active_");
                 let place = u64::try_from(address).ok().zip(u64::try_from(bytes).ok());
                 let Some((address, bytes)) = place.filter(|_| is_active) else { continue };
                 let history = self.history(*block, address);

@@ -119,3 +119,11 @@ fn segments_without_a_document_are_those_of_the_first_release() {
     let error = trace(&list(&[dict(&[("size", number(5))])])).unwrap_err();
     assert!(error.to_string().contains("neither `device_traces` nor `segments`"), "{error}");
 }
+
+#[test]
+fn blocks_that_wait_for_a_stream_are_memory() {
+    let states = ["active_allocated", "active_awaiting_free", "active_pending_free", "inactive"];
+    let found = snapshot(&[("segments", list(&[segment(&states)]))]);
+    let places: Vec<u64> = found.storages.iter().map(|storage| storage.address).collect();
+    assert_eq!(places, [8_192, 8_704, 9_216]);
+}
