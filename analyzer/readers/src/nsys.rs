@@ -218,7 +218,11 @@ impl NsysReader {
                 let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns };
                 let text = |id: i64| texts.get(&id).map(|name| plain(name).into());
                 let name = row.integer(4).and_then(|id| names.entry(id).or_insert_with(|| text(id)).clone());
-                calls.add(process_number(thread), correlation, ReportCall { call, name, has_work: Cell::new(false) });
+                calls.add(
+                    process_number(thread),
+                    correlation,
+                    ReportCall { call, name, has_work: Cell::new(false) },
+                );
             }
         };
         tables.rows("CUPTI_ACTIVITY_KIND_RUNTIME", &columns, &mut visit)?;
