@@ -27,6 +27,32 @@ use crate::trace::copy::peer;
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
 const RANGES: [i64; 2] = [59, 60];
+/// The columns of kernels.
+const KERNEL_COLUMNS: [&str; 21] = [
+    "start",
+    "end",
+    "deviceId",
+    "streamId",
+    "correlationId",
+    "globalPid",
+    "demangledName",
+    "shortName",
+    "gridX",
+    "gridY",
+    "gridZ",
+    "blockX",
+    "blockY",
+    "blockZ",
+    "registersPerThread",
+    "staticSharedMemory",
+    "dynamicSharedMemory",
+    "clusterX",
+    "clusterY",
+    "clusterZ",
+    "mangledName",
+];
+/// The loss of kernels and graphs with times in the wrong order.
+const REVERSED: &str = "kernels that end before they begin, written without a length";
 /// Most rows of one table that are read.
 const MAX_ROWS: u64 = 200_000_000;
 /// Most names of ranges that equal ones share.
@@ -238,37 +264,15 @@ impl NsysReader {
 
     fn kernels(&mut self) -> ReadResult<()> {
         let Self { tables, trace, texts, processes, calls } = self;
-        let columns = [
-            "start",
-            "end",
-            "deviceId",
-            "streamId",
-            "correlationId",
-            "globalPid",
-            "demangledName",
-            "shortName",
-            "gridX",
-            "gridY",
-            "gridZ",
-            "blockX",
-            "blockY",
-            "blockZ",
-            "registersPerThread",
-            "staticSharedMemory",
-            "dynamicSharedMemory",
-            "clusterX",
-            "clusterY",
-            "clusterZ",
-            "mangledName",
-        ];
-        let mut unread = 0;
-        let is_there = tables.rows("CUPTI_ACTIVITY_KIND_KERNEL", &columns, |row| {
+        let (mut unread, mut reversed) = (0, 0);
+        let is_there = tables.rows("CUPTI_ACTIVITY_KIND_KERNEL", &KERNEL_COLUMNS, |row| {
             let correlation = row.integer(4);
             let (number, call) = calls.find(row.integer(5), correlation);
             let (Some(begin), Some(end)) = (row.integer(0), row.integer(1)) else {
                 unread += 1;
                 return;
             };
+            reversed += u64::from(end < begin);
             let name = [6, 7, 20].iter().find_map(|column| texts.get(&row.integer(*column)?)).cloned();
             trace.kernels.push(TraceKernel {
                 process: Self::process(processes, number),
@@ -291,7 +295,9 @@ impl NsysReader {
         if !is_there {
             trace.losses.lacks("kernels");
         }
-        trace.losses.add_many(LossKind::Source, "kernels without begin or end", unread, None);
+        let mut lose = |reason: &str, count| trace.losses.add_many(LossKind::Source, reason, count, None);
+        lose("kernels without begin or end", unread);
+        lose(REVERSED, reversed);
         let without = trace.kernels.iter().filter(|kernel| kernel.call.is_none()).count() as u64;
         trace.losses.add_many(
             LossKind::Source,
@@ -307,12 +313,13 @@ impl NsysReader {
     fn graphs(&mut self) -> ReadResult<usize> {
         let Self { tables, trace, processes, calls, .. } = self;
         let columns = ["start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphId"];
-        let mut count = 0;
+        let (mut count, mut reversed) = (0, 0);
         tables.rows("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", &columns, |row| {
             let (Some(begin), Some(end)) = (row.integer(0), row.integer(1)) else { return };
             let correlation = row.integer(4);
             let (number, call) = calls.find(row.integer(5), correlation);
             count += 1;
+            reversed += u64::from(end < begin);
             trace.kernels.push(TraceKernel {
                 process: Self::process(processes, number),
                 name: format!("CUDA graph {}", row.integer(6).unwrap_or(0)).into(),
@@ -328,6 +335,7 @@ impl NsysReader {
         let reason =
             "kernels of CUDA graphs, of which a launch is one row: record with `--cuda-graph-trace=node`";
         trace.losses.add_many(LossKind::Source, reason, count, None);
+        trace.losses.add_many(LossKind::Source, REVERSED, reversed, None);
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
@@ -541,6 +549,33 @@ mod tests {
         std::fs::write(folder.path().join("host.xplane.pb"), "").unwrap();
         let error = read(&ImportInput::from_path(folder.path()).unwrap()).unwrap_err();
         assert!(error.to_string().ends_with("is a folder with traces of XLA's profiler"), "{error}");
+    }
+
+    /// The trace of a database of some statements.
+    fn database(statements: &str) -> TraceModel {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        rusqlite::Connection::open(file.path()).unwrap().execute_batch(statements).unwrap();
+        read(&ImportInput::from_path(file.path()).unwrap()).unwrap()
+    }
+
+    /// The number of a loss.
+    fn lost(trace: &TraceModel, part: &str) -> u64 {
+        trace.losses.rows().filter(|(_, reason, ..)| reason.contains(part)).map(|row| row.2).sum()
+    }
+
+    /// Kernels by begin, end and the number of their name.
+    const KERNELS: &str =
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, globalPid, shortName);";
+
+    #[test]
+    fn kernels_that_end_before_they_begin_are_counted() {
+        let graphs = "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, deviceId);
+            INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (70, 60, 0), (80, 90, 0);";
+        let kernels = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 20, 0, 0, 1), (50, 40, 0, 0, 1);";
+        let found = database(&format!("{KERNELS}{kernels}{graphs}"));
+        let times: Vec<_> = found.kernels.iter().filter_map(|kernel| kernel.time_ns).collect();
+        assert_eq!(times, [(10, 20), (50, 50), (70, 70), (80, 90)]);
+        assert_eq!(lost(&found, "end before they begin"), 2);
     }
 
     #[test]
