@@ -264,7 +264,7 @@ impl NsysReader {
 
     fn kernels(&mut self) -> ReadResult<()> {
         let Self { tables, trace, texts, processes, calls } = self;
-        let (mut unread, mut reversed) = (0, 0);
+        let (mut unread, mut reversed, mut unnamed) = (0, 0, 0);
         let is_there = tables.rows("CUPTI_ACTIVITY_KIND_KERNEL", &KERNEL_COLUMNS, |row| {
             let correlation = row.integer(4);
             let (number, call) = calls.find(row.integer(5), correlation);
@@ -274,6 +274,7 @@ impl NsysReader {
             };
             reversed += u64::from(end < begin);
             let name = [6, 7, 20].iter().find_map(|column| texts.get(&row.integer(*column)?)).cloned();
+            unnamed += u64::from(name.is_none());
             trace.kernels.push(TraceKernel {
                 process: Self::process(processes, number),
                 name: name.unwrap_or_else(|| "(unknown kernel)".into()),
@@ -298,6 +299,7 @@ impl NsysReader {
         let mut lose = |reason: &str, count| trace.losses.add_many(LossKind::Source, reason, count, None);
         lose("kernels without begin or end", unread);
         lose(REVERSED, reversed);
+        lose("kernels without a name in the report", unnamed);
         let without = trace.kernels.iter().filter(|kernel| kernel.call.is_none()).count() as u64;
         trace.losses.add_many(
             LossKind::Source,
@@ -576,6 +578,16 @@ mod tests {
         let times: Vec<_> = found.kernels.iter().filter_map(|kernel| kernel.time_ns).collect();
         assert_eq!(times, [(10, 20), (50, 50), (70, 70), (80, 90)]);
         assert_eq!(lost(&found, "end before they begin"), 2);
+    }
+
+    #[test]
+    fn kernels_without_a_name_are_counted() {
+        let names = "CREATE TABLE StringIds (id, value); INSERT INTO StringIds VALUES (1, 'gemm');";
+        let kernels = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 0, 0, 1), (3, 4, 0, 0, 9);";
+        let found = database(&format!("{KERNELS}{names}{kernels}"));
+        let names: Vec<&str> = found.kernels.iter().map(|kernel| &*kernel.name).collect();
+        assert_eq!(names, ["gemm", "(unknown kernel)"]);
+        assert_eq!(lost(&found, "kernels without a name"), 1);
     }
 
     #[test]
