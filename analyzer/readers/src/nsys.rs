@@ -85,7 +85,7 @@ impl ReportTables {
     fn count(&self, table: &str) -> Option<u64> {
         match self {
             Self::Database(database) => database.count(table),
-            Self::Folder(folder) => folder.count(table).ok(),
+            Self::Folder(folder) => folder.count(table),
         }
     }
 }
@@ -100,24 +100,34 @@ struct NsysReader {
     calls: ReportCalls,
 }
 
-/// Reads a report. Tables count up to a damage.
+/// Reads a report.
 pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
-    if matches!(input.form, FileForm::Folder) {
-        return report(ReportTables::Folder(TableFolder::open(&input.path)), &input.path);
-    }
-    let database = OpenDatabase::open(&input.path)?;
-    let damage = database.damage();
-    let result = report(ReportTables::Database(database), &input.path);
+    let tables = match input.form {
+        FileForm::Folder => ReportTables::Folder(TableFolder::open(&input.path)),
+        _ => ReportTables::Database(OpenDatabase::open(&input.path)?),
+    };
+    report(tables, &input.path)
+}
+
+/// Reads the tables of a report, or of the other tools that write such. Tables count up to a damage.
+pub(crate) fn report(tables: ReportTables, path: &Path) -> ReadResult<TraceModel> {
+    let (damage, failure): (_, fn(&Path, &str) -> ReadError) = match &tables {
+        ReportTables::Database(database) => {
+            (database.damage(), |path, cause| database::failure(path, &cause))
+        }
+        ReportTables::Folder(folder) => (folder.damage(), folder::failure),
+    };
+    let result = undamaged(tables, path);
     let damage = damage.take();
     let Some(first) = damage.first() else { return result };
-    let mut trace = result.map_err(|_| database::failure(&input.path, first))?;
+    let mut trace = result.map_err(|_| failure(path, first))?;
     let reason = "tables whose rows behind a damage are not read";
     trace.losses.add_many(LossKind::Source, reason, damage.len() as u64, Some(first));
     Ok(trace)
 }
 
-/// Reads the tables of a report, or of the other tools that write such.
-pub(crate) fn report(tables: ReportTables, path: &Path) -> ReadResult<TraceModel> {
+/// Reads the tables, as far as they have no damage.
+fn undamaged(tables: ReportTables, path: &Path) -> ReadResult<TraceModel> {
     let mut reading = NsysReader {
         tables,
         trace: TraceModel { tool: "nsys", ..TraceModel::default() },
@@ -543,6 +553,9 @@ fn wait(kind: Option<i64>) -> SynchronizationKind {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use arrow::ipc::writer::FileWriter;
+
     use super::*;
 
     #[test]
@@ -588,6 +601,25 @@ mod tests {
         let names: Vec<&str> = found.kernels.iter().map(|kernel| &*kernel.name).collect();
         assert_eq!(names, ["gemm", "(unknown kernel)"]);
         assert_eq!(lost(&found, "kernels without a name"), 1);
+    }
+
+    #[test]
+    fn a_damaged_table_of_a_folder_is_a_loss_of_its_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        std::fs::write(file("NVTX_EVENTS.parquet"), "PAR1PAR1").unwrap();
+        let open = || read(&ImportInput::from_path(folder.path()).unwrap());
+        let error = open().unwrap_err().to_string();
+        assert!(error.contains("NVTX_EVENTS: "), "{error}");
+        let numbers = |first: i64| std::sync::Arc::new(Int64Array::from(vec![first])) as ArrayRef;
+        let columns = [("start", numbers(10)), ("end", numbers(20)), ("deviceId", numbers(0))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let kernels = std::fs::File::create(file("CUPTI_ACTIVITY_KIND_KERNEL.arrow")).unwrap();
+        let mut writer = FileWriter::try_new(kernels, &batch.schema()).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        let found = open().unwrap();
+        assert_eq!((found.kernels.len(), lost(&found, "behind a damage")), (1, 1));
     }
 
     #[test]

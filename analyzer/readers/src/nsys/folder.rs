@@ -1,9 +1,11 @@
 //! A folder with one file of Parquet or Arrow per table. Parquet is read in the bounds of captures.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use crate::error::{ReadError, ReadResult};
 use crate::formats::input::ARROW;
@@ -35,38 +37,30 @@ type BatchReader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 #[derive(Debug)]
 pub(crate) struct TableFolder {
     path: PathBuf,
+    /// Tables of which a part cannot be read, with the reason.
+    damage: Rc<RefCell<Vec<String>>>,
 }
 
 impl TableFolder {
     /// The folder of a path.
     pub(crate) fn open(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self { path: path.to_owned(), damage: Rc::default() }
     }
 
-    /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    pub(crate) fn rows(
-        &self,
-        base: &str,
-        columns: &[&str],
-        mut visit: impl FnMut(&SqlRow),
-    ) -> ReadResult<bool> {
-        let tables = self.tables()?;
-        let table = latest(tables.keys().cloned(), base);
-        let Some(path) = table.and_then(|table| tables.get(&table)) else { return Ok(false) };
-        let wrong = |cause: String| failure(path, &cause);
-        let bytes = read(path)?;
-        let is_parquet = path.extension().is_some_and(|ending| ending == ENDINGS[0]);
-        let mut reader =
-            decoded(|| if is_parquet { parquet(bytes, columns) } else { arrow(bytes) }).map_err(wrong)?;
-        let mut left = MAX_ROWS;
-        while let Some(batch) = decoded(|| reader.next().transpose()).map_err(wrong)? {
-            let cells = decoded(|| cells(&batch, columns)).map_err(wrong)?;
-            for row in 0..batch.num_rows() {
-                visit(&SqlRow(cells.iter().map(|cells| cell(cells.as_ref(), row)).collect()));
+    /// The damages that reading finds from now on, each of one table.
+    pub(super) fn damage(&self) -> Rc<RefCell<Vec<String>>> {
+        self.damage.clone()
+    }
+
+    /// Visits the rows of a table, up to a damage. Columns that it lacks are null. False if there is no such table.
+    pub(crate) fn rows(&self, base: &str, columns: &[&str], visit: impl FnMut(&SqlRow)) -> ReadResult<bool> {
+        let Some((table, path)) = self.file(base)? else { return Ok(false) };
+        if let Err(cause) = visit_rows(&path, read(&path)?, columns, visit) {
+            let damage = format!("{table}: {cause}");
+            let mut known = self.damage.borrow_mut();
+            if !known.contains(&damage) {
+                known.push(damage);
             }
-            left = left
-                .checked_sub(batch.num_rows() as u64)
-                .ok_or_else(|| wrong("it has too many rows".to_owned()))?;
         }
         Ok(true)
     }
@@ -76,11 +70,19 @@ impl TableFolder {
         Ok(self.tables()?.into_keys().collect())
     }
 
-    /// The number of rows of a table.
-    pub(super) fn count(&self, table: &str) -> ReadResult<u64> {
+    /// The number of rows of a table. None for a damaged one.
+    pub(super) fn count(&self, table: &str) -> Option<u64> {
+        let (_, path) = self.file(table).ok()??;
         let mut count = 0;
-        self.rows(table, &[], |_| count += 1)?;
-        Ok(count)
+        visit_rows(&path, read(&path).ok()?, &[], |_| count += 1).ok()?;
+        Some(count)
+    }
+
+    /// The name and the file of a table of a name, or of that name with the largest version.
+    fn file(&self, base: &str) -> ReadResult<Option<(String, PathBuf)>> {
+        let mut tables = self.tables()?;
+        let table = latest(tables.keys().cloned(), base);
+        Ok(table.and_then(|table| tables.remove_entry(&table)))
     }
 
     /// The files of the tables, by name.
@@ -96,6 +98,26 @@ impl TableFolder {
         }
         Ok(tables)
     }
+}
+
+/// Visits the rows of a table's file.
+fn visit_rows(
+    path: &Path,
+    bytes: Bytes,
+    columns: &[&str],
+    mut visit: impl FnMut(&SqlRow),
+) -> Result<(), String> {
+    let is_parquet = path.extension().is_some_and(|ending| ending == ENDINGS[0]);
+    let mut reader = decoded(|| if is_parquet { parquet(bytes, columns) } else { arrow(bytes) })?;
+    let mut left = MAX_ROWS;
+    while let Some(batch) = decoded(|| reader.next().transpose())? {
+        let cells = decoded(|| cells(&batch, columns))?;
+        for row in 0..batch.num_rows() {
+            visit(&SqlRow(cells.iter().map(|cells| cell(cells.as_ref(), row)).collect()));
+        }
+        left = left.checked_sub(batch.num_rows() as u64).ok_or("it has too many rows")?;
+    }
+    Ok(())
 }
 
 /// The bytes of a file.
@@ -166,7 +188,8 @@ fn decoded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Resu
     }
 }
 
-fn failure(path: &Path, cause: &str) -> ReadError {
+/// The failure of a folder of which nothing can be read, or of one file.
+pub(super) fn failure(path: &Path, cause: &str) -> ReadError {
     ReadError::message(format!("`{}` cannot be read as a table: {cause}", path.display()))
         .hint("export it again with `nsys export -t parquetdir`".to_owned())
 }
