@@ -52,18 +52,19 @@ impl KinetoReader {
         written.join(&mut self.trace, has_functions)
     }
 
-    /// The processes of the host. A trace without one is of one process.
+    /// The processes of the host. A trace without one is of one process. Of several, the rank is that of the only one that
+    /// calls CUDA: loaders of data have ops, too.
     fn name_processes(&mut self) {
         let processes: Vec<_> = self.owners.processes().collect();
-        let is_one = processes.len() <= 1;
-        let process = |(group, number, rank): (&str, u32, Option<u32>)| TraceProcess {
+        let only = if processes.len() <= 1 { Some(0) } else { self.owners.only_caller() };
+        let process = |(place, (group, number, rank)): (usize, (&str, u32, Option<u32>))| TraceProcess {
             program: if group.is_empty() { String::new() } else { format!("kineto {group}") },
-            rank: if is_one { self.rank.or(rank) } else { rank },
+            rank: self.rank.filter(|_| only == Some(place)).or(rank),
             world_size: self.world_size,
             cuda_version: self.cuda_version,
             ..TraceProcess::with_number(number, Instrument::Timeline)
         };
-        self.trace.processes = processes.into_iter().map(process).collect();
+        self.trace.processes = processes.into_iter().enumerate().map(process).collect();
         if self.owners.is_empty() {
             self.trace.processes.push(TraceProcess {
                 rank: self.rank,

@@ -103,6 +103,12 @@ impl TraceOwners {
         Some((found.process as usize, found.call, found.name.clone()))
     }
 
+    /// The process of all calls. None of several.
+    pub(super) fn only_caller(&self) -> Option<usize> {
+        let first = self.calls.first()?.process;
+        self.calls.iter().all(|call| call.process == first).then_some(first as usize)
+    }
+
     /// Takes the calls without work.
     pub(super) fn take_idle(&mut self) -> Vec<HostCall> {
         self.calls.retain(|call| !call.has_work);

@@ -120,3 +120,25 @@ fn ops_without_a_length_have_their_kernels() {
     assert_eq!(spans, [("outer", 18_000), ("open", 18_000), ("last", 50_000)]);
     assert_eq!((trace.kernels[0].op, lost(&trace, "ops without a length")), (Some(1), 2));
 }
+
+#[test]
+fn the_rank_is_that_of_the_process_that_launches() {
+    let op = |process: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"op","pid":{process},"tid":1,"ts":0,"dur":50,"args":{{}}}}"#
+        )
+    };
+    let call = |process: u32, number: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":{process},"tid":1,"ts":1,"dur":1,"args":{{"correlation":{number}}}}}"#
+        )
+    };
+    let ranks = |events: &[String]| {
+        let head = r#""distributedInfo": {"rank": 3, "world_size": 8}"#;
+        let text = format!(r#"{{{head}, "traceEvents": [{}]}}"#, events.join(","));
+        let trace = read(&mut JsonStream::new(text.as_bytes(), Path::new("trace.json"))).unwrap();
+        trace.processes.iter().map(|process| process.rank).collect::<Vec<_>>()
+    };
+    assert_eq!(ranks(&[op(11), op(10), call(10, 1)]), [None, Some(3)]);
+    assert_eq!(ranks(&[op(11), call(11, 1), call(10, 2)]), [None, None]);
+}
