@@ -1,6 +1,6 @@
 //! Ranges of NVTX. Those of `torch.autograd.profiler.emit_nvtx` are ops: their names have numbers behind them.
 
-use stallmap_schema::word::{LossKind, OpKind, Phase};
+use stallmap_schema::word::{LossKind, OpKind};
 
 use crate::join::{phase, phase_of_range};
 use crate::model::{OpDetails, TraceCall, TraceLosses, TraceOp};
