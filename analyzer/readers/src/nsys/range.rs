@@ -70,6 +70,8 @@ fn torch_op(text: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
 
 #[cfg(test)]
 mod tests {
+    use stallmap_schema::word::Phase;
+
     use super::*;
 
     #[test]
