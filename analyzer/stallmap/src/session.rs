@@ -172,7 +172,9 @@ impl Session {
             }
             let tables = stallmap_tables::open(&reader)?;
             let runtime = session.context.runtime_env();
-            tables.values().for_each(|table| table.count_in(&runtime.memory_pool));
+            for table in tables.values() {
+                table.count_in(&runtime.memory_pool);
+            }
             let store = Arc::new(ViewStore::new(reader.clone(), resources));
             if let Some(view) = store.differing() {
                 return Err(AnalyzeError::StoredRows { view, path: reader.path().to_owned() });
