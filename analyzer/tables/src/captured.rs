@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_table_of_values_of_a_large_fixed_length_is_not_opened() {
-        let long: ArrayRef = Arc::new(FixedSizeBinaryArray::from(vec![[0_u8; 33].as_slice()]));
+        let long: ArrayRef = Arc::new(FixedSizeBinaryArray::try_from(vec![[0_u8; 33].as_slice()]).unwrap());
         let batch = RecordBatch::try_from_iter([("extra", long)]).unwrap();
         let mut bytes = Vec::new();
         let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();

@@ -84,9 +84,11 @@ impl TrackPackets {
                         without += 1;
                         continue;
                     };
-                    let duration = event.begin_ns.map(|begin| time_ns.saturating_sub(begin));
+                    let length = event.begin_ns.map(|begin| time_ns.saturating_sub(begin));
+                    let duration_ns = length.filter(|length| *length >= 0);
+                    let is_of_wrong_length = length.is_some() && duration_ns.is_none();
                     let event = self.placed(track, event);
-                    visit(TraceEvent { phase: "X".to_owned(), duration_ns: duration, ..event });
+                    visit(TraceEvent { phase: "X".to_owned(), duration_ns, is_of_wrong_length, ..event });
                 }
             }
         }
@@ -149,6 +151,16 @@ mod tests {
             joined(&[&marks[..], &[(1, 3, "e"), (1, 4, "")]].concat()),
             ["a (0, 5)", "b (5, 5)", "c (5, 9)", "d (1, 4)", "e (3, 4)"]
         );
+    }
+
+    #[test]
+    fn slices_that_end_before_they_begin_have_no_length() {
+        let mut slices = TrackPackets::default();
+        slices.add(1, 9, TrackPacket::Begin(TraceEvent { begin_ns: Some(9), ..TraceEvent::default() }));
+        slices.add(1, 4, TrackPacket::End);
+        let mut found = Vec::new();
+        slices.join(|event| found.push((event.duration_ns, event.is_of_wrong_length)));
+        assert_eq!(found, [(None, true)]);
     }
 
     #[test]

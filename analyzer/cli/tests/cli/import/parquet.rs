@@ -107,7 +107,8 @@ fn damaged_tables_of_a_folder_are_losses() {
         fs::write(&table, &whole[..length]).unwrap();
         let capture = format!("cut{length}.stallmap");
         place.run(&["import", "r", "-o", &capture]).expect_ok();
-        let lost = "SELECT sum(lost_count) AS n FROM loss WHERE reason LIKE 'tables whose rows behind a damage%'";
+        let lost =
+            "SELECT sum(lost_count) AS n FROM loss WHERE reason LIKE 'tables whose rows behind a damage%'";
         assert_eq!(number(&place, &capture, lost), 1);
     }
     // A byte of the pages or of the footer changes: an error or other values, never a panic.
