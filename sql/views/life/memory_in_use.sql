@@ -2,13 +2,13 @@
 -- without a framework, driver allocations.
 --
 -- Time is the ordinal of launches, and what is allocated and freed between two of them appears in the columns of the most.
--- In a run without launches, as of a memory snapshot, time is that of allocations and frees, and so it is behind the last launch. Memory of a CUDA graph counts until the
+-- In a run without launches, as of a memory snapshot, time is that of allocations and frees. Memory of a CUDA graph counts until the
 -- framework frees it, although the graph continues to use it.
 CREATE VIEW memory_in_use (
   device_id,
   -- Ordinal of the launch, or of an allocation or a free.
   ordinal,
-  -- The launch. Null in a run without launches, and behind the last one.
+  -- The launch. Null in a run without launches.
   kernel_id,
   -- Bytes of the allocated objects, as in `memory_object`.
   live_bytes,
@@ -58,5 +58,5 @@ WITH change AS (
 SELECT
   r.device_id, r.ordinal, r.kernel_id, r.live_bytes, r.object_count, r.most_bytes, r.most_objects, r.most_ns, r.run_id
 FROM grouped r
-LEFT JOIN (SELECT run_id, max(ordinal) AS last_ordinal FROM launch GROUP BY run_id) l ON l.run_id = r.run_id
-WHERE r.kernel_id IS NOT NULL OR l.run_id IS NULL OR r.ordinal > l.last_ordinal
+LEFT JOIN (SELECT DISTINCT run_id FROM launch) l ON l.run_id = r.run_id
+WHERE r.kernel_id IS NOT NULL OR l.run_id IS NULL
