@@ -129,7 +129,7 @@ async fn first_row<T: QueryRow>(session: &Session, query: CommandQuery) -> Outco
     Ok(answers.rows::<T>(query)?.into_iter().next())
 }
 
-/// The findings that the sentence is about. Wrong accesses are the first, and may leave no room for the others.
+/// The findings that the sentence is about. Wrong accesses are the first, and may leave no room for any other.
 async fn deciding(session: &Session, found: &[FindingRow], phase: ProgramPhase) -> Outcome<Vec<FindingRow>> {
     if !found.last().is_some_and(FindingRow::is_wrong) {
         return Ok(found.to_vec());

@@ -126,7 +126,7 @@ pub(crate) fn report(tables: ReportTables, path: &Path) -> ReadResult<TraceModel
     Ok(trace)
 }
 
-/// Reads the tables, as far as they have no damage.
+/// Reads the tables without their damaged rows.
 fn undamaged(tables: ReportTables, path: &Path) -> ReadResult<TraceModel> {
     let mut reading = NsysReader {
         tables,
