@@ -1,10 +1,9 @@
 -- Shares by line
--- GPU time of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient, or samples
--- if less than half of it was measured. In steps whose copies and fills take longer than kernels, with theirs. Kernels
--- without a written line are rows under their label. A line with more than half of all, or a sixth outside of `forward`,
--- mostly in modules or layers of a model, is shown by module: numbers in paths with names are *. One with more than half
--- and without modules drives the program, and is shown by kernel. kind: line, module, kernel, copy, other (the rest).
--- text: the line's, as the program ran it. Of a module, kernel or copy, its costliest line.
+-- GPU time of some phases, as parts of 1, by the line of the launches, with its gradient, or samples if less than half of it
+-- was measured. In steps whose copies and fills take longer than kernels, with theirs. Kernels without a written line have
+-- their label. A line with more than half of all, or a sixth outside of `forward`, mostly in modules, is shown by module:
+-- numbers in paths are *. One without modules, by kernel. kind: line, module, kernel, copy, other (the rest). text: the
+-- line's, else the costliest line.
 WITH moved AS (
   SELECT
     CASE a.kind WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(a.copy_kind, 'of memory'), '_', ' ') END AS label,
