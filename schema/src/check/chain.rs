@@ -1,6 +1,7 @@
 //! Chains of rows of one table. Views have a bound, because a drawing nests them. The ops around an op end at one.
 
 use std::collections::BTreeMap;
+use std::iter::repeat_n;
 
 use arrow::array::{AsArray as _, RecordBatch};
 use arrow::datatypes::UInt64Type;
@@ -112,7 +113,7 @@ impl OpParents {
         let parents = &self.parents;
         let index = |op: u64| parents.binary_search_by_key(&op, |(op, _)| *op).ok();
         // The op from which each was first met: one that is met again on the same way closes a circle.
-        let mut met = vec![usize::MAX; parents.len()];
+        let mut met: Vec<usize> = repeat_n(usize::MAX, parents.len()).collect();
         for first in 0..parents.len() {
             let mut next = Some(first);
             while let Some(at) = next.filter(|at| met[*at] == usize::MAX) {
