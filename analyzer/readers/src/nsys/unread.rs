@@ -89,22 +89,14 @@ fn is_of_lost_events(severity: Option<i64>, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::input::ImportInput;
     use crate::model::TraceModel;
+    use crate::nsys::tests::{database, lost};
 
     /// The trace of a database of a kernel and of other tables.
     fn report(tables: &str) -> TraceModel {
-        let file = tempfile::NamedTempFile::new().unwrap();
         let kernel = "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, correlationId);
             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 20, 0, 1);";
-        let database = rusqlite::Connection::open(file.path()).unwrap();
-        database.execute_batch(&format!("{kernel}{tables}")).unwrap();
-        crate::nsys::read(&ImportInput::from_path(file.path()).unwrap()).unwrap()
-    }
-
-    /// The number of a loss.
-    fn lost(trace: &TraceModel, part: &str) -> u64 {
-        trace.losses.rows().filter(|(_, reason, ..)| reason.contains(part)).map(|row| row.2).sum()
+        database(&format!("{kernel}{tables}"))
     }
 
     #[test]
