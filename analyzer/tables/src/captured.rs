@@ -458,15 +458,20 @@ mod tests {
 
     use super::*;
 
+    /// A table's file.
+    fn file(batch: &RecordBatch) -> Bytes {
+        let mut bytes = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+        writer.write(batch).unwrap();
+        writer.close().unwrap();
+        bytes.into()
+    }
+
     #[test]
     fn a_table_of_values_of_a_large_fixed_length_is_not_opened() {
         let long: ArrayRef = Arc::new(FixedSizeBinaryArray::try_from(vec![[0_u8; 33].as_slice()]).unwrap());
         let batch = RecordBatch::try_from_iter([("extra", long)]).unwrap();
-        let mut bytes = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
-        let error = CapturedTable::open("numbers", None, Bytes::from(bytes).into()).unwrap_err().to_string();
+        let error = CapturedTable::open("numbers", None, file(&batch).into()).unwrap_err().to_string();
         assert!(error.contains("column `extra`: each value has 33 bytes, and the bound is 32"), "{error}");
     }
 
@@ -474,11 +479,7 @@ mod tests {
     fn rows_that_are_read_at_once_count_against_a_pool() {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1; 100_000]));
         let batch = RecordBatch::try_from_iter([("number", numbers)]).unwrap();
-        let mut bytes = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
-        let bytes = Bytes::from(bytes);
+        let bytes = file(&batch);
         let read = |size: usize| {
             let table = CapturedTable::open("numbers", None, bytes.clone().into()).unwrap();
             let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(size));
