@@ -59,8 +59,7 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
 
 /// True if a capture has times and no samples. Costs of all captures compare by their times then.
 async fn is_by_time(session: &Session) -> Outcome<bool> {
-    let bases =
-        CostBasis::read("basis", &fresh_rows(session, &format!("SELECT is_by_time FROM ({BASIS})")).await?)?;
+    let bases = CostBasis::read("basis", &fresh_rows(session, BASIS).await?)?;
     Ok(bases.iter().any(|basis| basis.is_by_time))
 }
 
