@@ -1,5 +1,6 @@
 //! `stallmap check`: completeness of captures and consistency of their numbers.
 
+use std::iter;
 use std::path::Path;
 
 use stallmap::library::fault::LibraryFault;
@@ -87,13 +88,7 @@ fn check(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<Str
     let SessionResources { memory_bytes, cost_from, .. } = *context.resources();
     let resources =
         SessionResources { memory_bytes, cost_from, reads_stored: false, ..SessionResources::NONE };
-    match Session::over(vec![(UNNAMED.to_owned(), reader.clone())], &resources)
-        .map_err(|error| explain(error, None))
-        .and_then(|session| runtime()?.block_on(conservation(&session)))
-        .and_then(|mut lines| {
-            lines.extend(differences(&reader, &resources)?);
-            Ok(lines)
-        }) {
+    match computed(&reader, &resources) {
         Ok(found) => violations.extend(found),
         // A capture that queries cannot read is not sound.
         Err(failure) if [CAPTURE, QUERY].contains(&failure.code()) => {
@@ -117,16 +112,26 @@ fn sample(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<St
     sampled.map_err(|error| explain(error, Some(&session)))
 }
 
-/// Stored answers that differ from what their views compute, for each choice of samples that they are stored for.
-fn differences(reader: &CaptureReader, resources: &SessionResources) -> Outcome<Vec<String>> {
-    let (choices, mut lines) = stored_choices(reader).map_err(|error| capture_failure(&error))?;
-    for cost_from in choices {
+/// Stalls that the views lose or count twice, and stored answers that differ from what their views compute, for each choice
+/// of samples that they are stored for.
+fn computed(reader: &CaptureReader, resources: &SessionResources) -> Outcome<Vec<String>> {
+    let (stored, of_none) = stored_choices(reader).map_err(|error| capture_failure(&error))?;
+    let own = resources.cost_from;
+    let others = stored.iter().copied().filter(|choice| *choice != own);
+    let mut lines = Vec::new();
+    for cost_from in iter::once(own).chain(others) {
         let resources = SessionResources { cost_from, ..resources.clone() };
         let session = Session::over(vec![(UNNAMED.to_owned(), reader.clone())], &resources)
             .map_err(|error| explain(error, None))?;
-        let found = runtime()?.block_on(session.differing_answers());
-        lines.extend(found.map_err(|error| explain(error, Some(&session)))?);
+        if cost_from == own {
+            lines.extend(runtime()?.block_on(conservation(&session))?);
+        }
+        if stored.contains(&cost_from) {
+            let found = runtime()?.block_on(session.differing_answers());
+            lines.extend(found.map_err(|error| explain(error, Some(&session)))?);
+        }
     }
+    lines.extend(of_none);
     Ok(lines)
 }
 
