@@ -112,8 +112,8 @@ fn sample(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<St
     sampled.map_err(|error| explain(error, Some(&session)))
 }
 
-/// Stalls that the views lose or count twice, and stored answers that differ from what their views compute, for each choice
-/// of samples that they are stored for.
+/// Stalls that the views lose or count twice, and stored answers that differ from what their views compute, for each
+/// choice of samples that answers are stored for.
 fn computed(reader: &CaptureReader, resources: &SessionResources) -> Outcome<Vec<String>> {
     let (stored, of_none) = stored_choices(reader).map_err(|error| capture_failure(&error))?;
     let own = resources.cost_from;
