@@ -31,6 +31,8 @@ struct SnapshotReader<'a> {
     stacks: HashMap<Vec<usize>, usize>,
     /// Stacks by the list of their frames: events share them. None for a list without a frame of Python.
     seen: HashMap<usize, Option<usize>>,
+    /// The time of the last event of a GPU that has one.
+    last_ns: Option<i64>,
 }
 
 /// Reads a snapshot.
@@ -52,6 +54,7 @@ pub(crate) fn read(input: &ImportInput) -> ReadResult<TraceModel> {
         frames: HashMap::new(),
         stacks: HashMap::new(),
         seen: HashMap::new(),
+        last_ns: None,
     };
     for (device, events) in (0..).zip(pickle.items(traces)) {
         reading.events(device, *events);
@@ -79,6 +82,7 @@ impl SnapshotReader<'_> {
         let pickle = self.pickle;
         let mut living: HashMap<u64, usize> = HashMap::new();
         let mut segments = LiveSegments::for_device(device);
+        self.last_ns = None;
         for (number, event) in (0..).zip(pickle.items(events)) {
             let action = pickle.text(pickle.get(*event, "action")).unwrap_or_default();
             self.count_metadata(*event);
@@ -122,8 +126,8 @@ impl SnapshotReader<'_> {
                 self.trace.storages.push(TraceStorage { alloc_ns: Some(time_ns), op, ..storage });
                 continue;
             }
-            match living.remove(&address).and_then(|place| self.trace.storages.get_mut(place)) {
-                Some(storage) => storage.free_ns = Some(time_ns),
+            match living.remove(&address) {
+                Some(place) => self.free(place, time_ns),
                 // The list of events is a ring: the allocation was overwritten.
                 None => self.trace.storages.push(TraceStorage { free_ns: Some(time_ns), ..storage }),
             }
@@ -141,13 +145,28 @@ impl SnapshotReader<'_> {
     }
 
     /// The time of an event. Releases before PyTorch 2.1 write none: there the number of the event has its place in order.
+    /// Events without a time among others have that of the one in front of them.
     fn time_ns(&mut self, event: PickleValue, number: i64) -> i64 {
-        let time_ns = self.number(event, "time_us").and_then(|time| time.checked_mul(1000));
-        time_ns.unwrap_or_else(|| {
-            let reason = "times of memory events, written as their number in nanoseconds";
-            self.trace.losses.add(LossKind::Source, reason, None);
-            number
-        })
+        if let Some(time_ns) = self.number(event, "time_us").and_then(|time| time.checked_mul(1000)) {
+            self.last_ns = Some(time_ns);
+            return time_ns;
+        }
+        let (time_ns, reason) = match self.last_ns {
+            Some(last_ns) => (last_ns, "times of memory events, written as those of the events before them"),
+            None => (number, "times of memory events, written as their number in nanoseconds"),
+        };
+        self.trace.losses.add(LossKind::Source, reason, None);
+        time_ns
+    }
+
+    /// Ends a storage, but not before it began.
+    fn free(&mut self, place: usize, time_ns: i64) {
+        let Some(storage) = self.trace.storages.get_mut(place) else { return };
+        let begin_ns = storage.alloc_ns.unwrap_or(time_ns);
+        storage.free_ns = Some(time_ns.max(begin_ns));
+        let is_early = u64::from(time_ns < begin_ns);
+        let reason = "frees before their allocation, written at its time";
+        self.trace.losses.add_many(LossKind::Memory, reason, is_early, None);
     }
 
     /// An allocation that failed. Its event has the free bytes of the device in the place of an address.

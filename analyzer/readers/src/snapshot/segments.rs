@@ -62,7 +62,8 @@ impl LiveSegments {
         }
         self.living.remove(&begin);
         let whole = TraceSegment { ..*segment };
-        (segment.address, segment.bytes, segment.free_ns) = (low, high - low, Some(time_ns));
+        let free_ns = time_ns.max(segment.alloc_ns.unwrap_or(time_ns));
+        (segment.address, segment.bytes, segment.free_ns) = (low, high - low, Some(free_ns));
         for (address, end) in [(begin, low), (high, end)] {
             if address < end {
                 self.living.insert(address, trace.segments.len());

@@ -127,3 +127,27 @@ fn blocks_that_wait_for_a_stream_are_memory() {
     let places: Vec<u64> = found.storages.iter().map(|storage| storage.address).collect();
     assert_eq!(places, [8_192, 8_704, 9_216]);
 }
+
+#[test]
+fn nothing_is_freed_before_its_allocation() {
+    let event = |action: &str, address, time: Option<i32>| {
+        let place = [("action", text(action)), ("addr", number(address)), ("size", number(512))];
+        let time = time.map(|time| ("time_us", number(time)));
+        dict(&place.into_iter().chain(time).collect::<Vec<_>>())
+    };
+    let events = [
+        event("segment_alloc", 0, Some(50)),
+        event("alloc", 512, Some(60)),
+        event("free_completed", 512, None),
+        event("alloc", 1_024, Some(70)),
+        event("free_completed", 1_024, Some(65)),
+        event("segment_free", 0, Some(40)),
+    ];
+    let found = snapshot(&[("device_traces", list(&[list(&events)]))]);
+    let spans: Vec<_> = found.storages.iter().map(|storage| (storage.alloc_ns, storage.free_ns)).collect();
+    assert_eq!(spans, [(Some(60_000), Some(60_000)), (Some(70_000), Some(70_000))]);
+    assert_eq!(found.segments[0].free_ns, Some(50_000));
+    let losses: Vec<&str> = found.losses.rows().map(|(_, reason, ..)| reason).collect();
+    assert!(losses.iter().any(|reason| reason.contains("of the events before them")), "{losses:?}");
+    assert!(losses.iter().any(|reason| reason.contains("frees before their allocation")), "{losses:?}");
+}
