@@ -122,7 +122,11 @@ impl SnapshotReader<'_> {
             };
             if action == "alloc" {
                 let op = self.allocation(*event, ALLOCATION, time_ns);
-                living.insert(address, self.trace.storages.len());
+                if let Some(place) = living.insert(address, self.trace.storages.len()) {
+                    self.free(place, time_ns);
+                    let reason = "frees of memory whose address is allocated again: it ends there";
+                    self.trace.losses.add(LossKind::Memory, reason, None);
+                }
                 self.trace.storages.push(TraceStorage { alloc_ns: Some(time_ns), op, ..storage });
                 continue;
             }

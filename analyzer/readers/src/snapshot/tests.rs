@@ -151,3 +151,16 @@ fn nothing_is_freed_before_its_allocation() {
     assert!(losses.iter().any(|reason| reason.contains("of the events before them")), "{losses:?}");
     assert!(losses.iter().any(|reason| reason.contains("frees before their allocation")), "{losses:?}");
 }
+
+#[test]
+fn memory_ends_where_its_address_is_allocated_again() {
+    let event = |time| {
+        let place = [("action", text("alloc")), ("addr", number(512)), ("size", number(512))];
+        dict(&place.into_iter().chain([("time_us", number(time))]).collect::<Vec<_>>())
+    };
+    let found = snapshot(&[("device_traces", list(&[list(&[event(5), event(9)])]))]);
+    let ends: Vec<_> = found.storages.iter().map(|storage| storage.free_ns).collect();
+    assert_eq!(ends, [Some(9_000), None]);
+    let is_lost = |reason: &str| reason.contains("allocated again");
+    assert_eq!(found.losses.rows().filter(|(_, reason, ..)| is_lost(reason)).count(), 1);
+}
