@@ -11,6 +11,9 @@ const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// Most objects of a pickle.
 const MAX_OBJECTS: usize = 400_000_000;
 
+/// The first opcode since protocol 2.
+const PROTOCOL: u8 = 0x80;
+
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PickleValue {
@@ -40,14 +43,17 @@ impl PickleObjects {
     /// Reads a pickle. Returns its objects and the outermost one. An error has a reason without the file.
     pub fn read(reader: impl Read) -> Result<(Self, PickleValue), String> {
         let mut machine = PickleMachine::new(reader);
-        loop {
-            let code = machine.bytes::<1>()?[0];
-            if code == b'.' {
-                let root = machine.pop()?;
-                return Ok((machine.pickle, root));
-            }
-            machine.step(code)?;
+        let mut code = machine.bytes::<1>()?[0];
+        let has_head = code == PROTOCOL;
+        let refused = |reason: String| {
+            if has_head { reason } else { format!("it is no pickle of protocol 2 or later, and {reason}") }
+        };
+        while code != b'.' {
+            machine.step(code).map_err(refused)?;
+            code = machine.bytes::<1>().map_err(refused)?[0];
         }
+        let root = machine.pop().map_err(refused)?;
+        Ok((machine.pickle, root))
     }
 
     /// A value of a dictionary. Nothing for everything else.
@@ -104,7 +110,7 @@ impl<R: Read> PickleMachine<R> {
     /// Runs one opcode of protocols 0 to 5 that makes builtin values.
     fn step(&mut self, code: u8) -> Result<(), String> {
         match code {
-            0x80 => drop(self.bytes::<1>()?),
+            PROTOCOL => drop(self.bytes::<1>()?),
             0x95 => drop(self.bytes::<8>()?),
             b'(' => self.marks.push(self.stack.len()),
             b'0' => drop(self.pop()?),
@@ -330,6 +336,13 @@ mod tests {
         ] {
             assert!(PickleObjects::read(bytes).unwrap_err().contains(name), "{name}");
         }
+    }
+
+    #[test]
+    fn protocols_that_are_not_read_are_named() {
+        let bytes = b"(dp0\nVsegments\np1\n(lp2\ns.".as_slice();
+        let reason = PickleObjects::read(bytes).unwrap_err();
+        assert!(reason.starts_with("it is no pickle of protocol 2 or later"), "{reason}");
     }
 
     #[test]
