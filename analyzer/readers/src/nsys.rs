@@ -313,12 +313,12 @@ impl NsysReader {
         lose(REVERSED, reversed);
         lose("kernels without a name in the report", unnamed);
         let without = trace.kernels.iter().filter(|kernel| kernel.call.is_none()).count() as u64;
-        trace.losses.add_many(
-            LossKind::Source,
-            "kernels without a launch call in the report: launched before its window",
-            without,
-            None,
-        );
+        let reason = if calls.calls.is_empty() {
+            "kernels without a launch call: the report has no calls"
+        } else {
+            "kernels without a launch call in the report: launched before its window"
+        };
+        trace.losses.add_many(LossKind::Source, reason, without, None);
         Ok(())
     }
 

@@ -111,6 +111,16 @@ mod tests {
     }
 
     #[test]
+    fn kernels_without_a_call_are_of_before_or_of_a_report_without_calls() {
+        let calls = "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 2, 7, 5)";
+        let (found, none) = (report(calls), report(""));
+        let both =
+            |trace: &TraceModel| (lost(trace, "before its window"), lost(trace, "the report has no calls"));
+        assert_eq!((both(&found), both(&none)), ((1, 0), (0, 1)));
+    }
+
+    #[test]
     fn payloads_and_domains_of_ranges_are_counted() {
         let found = report(
             "CREATE TABLE NVTX_EVENTS (start, end, eventType, globalTid, text, domainId, uint64Value, doubleValue);
