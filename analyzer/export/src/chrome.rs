@@ -8,17 +8,21 @@ use stallmap_console::exit::Outcome;
 
 use crate::round::unsigned;
 use crate::source::{ExportSource, FileFormat, gzip, json as document};
-use crate::timeline::{CaptureTimeline, LaunchReason, TimelineCall, TimelineCopy, TimelineLaunch};
+use crate::timeline::{
+    CaptureTimeline, LaunchReason, TimelineCall, TimelineCopy, TimelineLaunch, TimelineRanks,
+};
 
 mod arguments;
 mod correlation;
 mod kernels;
+mod lanes;
 mod regions;
 mod waits;
 
 use arguments::{CollectiveArgs, inputs};
 use correlation::CallCorrelations;
 use kernels::{KernelSpan, KernelSpans};
+use lanes::LaneProcess;
 use waits::TimelineWait;
 
 /// Kineto's trace.
@@ -62,8 +66,9 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
     }
     let inputs = inputs(source.read(queries::INPUTS)?);
     let calls = CallCorrelations::from_timeline(&timeline);
-    let clock = RelativeClock { base_ns: timeline.begin_ns() / SECOND_NS * SECOND_NS };
-    let mut events = names(&timeline);
+    let base_ns = timeline.begin_ns() / SECOND_NS * SECOND_NS;
+    let clock = RelativeClock { base_ns, ranks: &timeline.ranks };
+    let mut events = lanes::names(&timeline);
     events.extend(timeline.calls.iter().map(|call| clock.call(call, inputs.get(&call.op_id))));
     timeline.launches.iter().filter(|launch| !launch.is_unseen(&timeline.clocks)).for_each(|launch| {
         let more = more.get(&launch.kernel_id);
@@ -85,15 +90,22 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
         "stallmap": facts,
         "traceEvents": events,
     });
-    let first = timeline.processes.first();
-    if let (Some(trace), Some(process)) = (trace.as_object_mut(), first) {
-        trace.extend(process.cuda_version.map(|version| ("cuda_driver_version".to_owned(), json!(version))));
-        if let Some(rank) = process.rank {
-            let info = json!({ "backend": "nccl", "rank": rank, "world_size": process.world_size });
-            trace.insert("distributedInfo".to_owned(), info);
-        }
+    if let Some(trace) = trace.as_object_mut() {
+        trace.extend(process_facts(&timeline));
     }
     gzip(&document(&trace)?)
+}
+
+/// Facts of the first process. With several ranks each event names its own.
+fn process_facts(timeline: &CaptureTimeline) -> Map<String, Value> {
+    let Some(process) = timeline.processes.first() else { return Map::new() };
+    let version = process.cuda_version.map(|version| ("cuda_driver_version".to_owned(), json!(version)));
+    let mut facts = Map::from_iter(version);
+    if let Some(rank) = process.rank.filter(|_| !timeline.ranks.are_several()) {
+        let info = json!({ "backend": "nccl", "rank": rank, "world_size": process.world_size });
+        facts.insert("distributedInfo".to_owned(), info);
+    }
+    facts
 }
 
 fn devices(timeline: &CaptureTimeline) -> Vec<Value> {
@@ -107,26 +119,13 @@ fn devices(timeline: &CaptureTimeline) -> Vec<Value> {
     timeline.devices.iter().map(device).collect()
 }
 
-/// Names of processes and GPUs. Kineto gives a GPU the process id of its ordinal.
-fn names(timeline: &CaptureTimeline) -> Vec<Value> {
-    let name = |pid: i64, name: &str, labels: &str| {
-        let event = |key: &str, arguments: Value| json!({"ph": "M", "name": key, "pid": pid, "tid": 0, "ts": 0, "args": arguments});
-        [event("process_name", json!({ "name": name })), event("process_labels", json!({ "labels": labels }))]
-    };
-    let programs = timeline.processes.iter().flat_map(|process| name(process.id, &process.program, "CPU"));
-    let gpus = timeline
-        .devices
-        .iter()
-        .flat_map(|device| name(device.id, &device.name, &format!("GPU {}", device.id)));
-    programs.chain(gpus).collect()
-}
-
-/// Times relative to a base.
-struct RelativeClock {
+/// Times relative to a base, and the ranks of processes.
+struct RelativeClock<'a> {
     base_ns: u64,
+    ranks: &'a TimelineRanks,
 }
 
-impl RelativeClock {
+impl RelativeClock<'_> {
     /// Microseconds since the base.
     fn since_base(&self, ns: u64) -> f64 {
         microseconds(ns.saturating_sub(self.base_ns))
@@ -150,7 +149,8 @@ impl RelativeClock {
             "module": call.module_path, "line": call.line,
         });
         extend(&mut arguments, inputs);
-        described(event, category, &call.name, (call.process_id, call.thread_id.into()), arguments)
+        let process = self.lane(call.run_id, call.process_id);
+        described(event, category, &call.name, (process, call.thread_id.into()), arguments)
     }
 
     /// The launch call, its kernel, and the flow between them. A kernel without a call stands alone, and kernels of one
@@ -163,7 +163,8 @@ impl RelativeClock {
         more: Option<&Map<String, Value>>,
     ) -> Vec<Value> {
         let (correlation, is_first, is_graph) = calls.launch(launch);
-        let gpu = (launch.device_id, launch.stream_id.unwrap_or(0).into());
+        let process = self.lane(launch.run_id, launch.process_id);
+        let gpu = (process.gpu(launch.device_id), launch.stream_id.unwrap_or(0).into());
         let mut arguments = json!({
             "External id": launch.op_id, "device": launch.device_id, "stream": launch.stream_id, "correlation": correlation,
             "registers per thread": launch.register_count,
@@ -182,7 +183,7 @@ impl RelativeClock {
         });
         let mut events = Vec::from_iter(kernel);
         let Some(called) = launch.call_begin_ns else { return events };
-        let lane = (launch.process_id, launch.thread_id.unwrap_or(0).into());
+        let lane = (process, launch.thread_id.unwrap_or(0).into());
         let name = if is_graph { "cudaGraphLaunch" } else { "cudaLaunchKernel" };
         let name = launch.call_name.as_deref().unwrap_or(name);
         let call = ChromeCall { name, lane, begin_ns: called, end_ns: launch.call_end_ns };
@@ -202,8 +203,8 @@ impl RelativeClock {
         [event, self.flow("s", call.lane, begin, correlation)]
     }
 
-    fn flow(&self, ph: &str, (pid, tid): (i64, i64), ns: u64, correlation: u64) -> Value {
-        let ts = self.since_base(ns);
+    fn flow(&self, ph: &str, (pid, tid): (LaneProcess, i64), ns: u64, correlation: u64) -> Value {
+        let (pid, ts) = (pid.value(), self.since_base(ns));
         json!({ "ph": ph, "bp": "e", "id": correlation, "pid": pid, "tid": tid, "ts": ts, "cat": "ac2g", "name": "ac2g" })
     }
 
@@ -211,10 +212,11 @@ impl RelativeClock {
     fn copy(&self, copy: &TimelineCopy, (correlation, is_first): (u64, bool)) -> Vec<Value> {
         let is_fill = copy.kind == "fill";
         let category = if is_fill { "gpu_memset" } else { "gpu_memcpy" };
+        let process = self.lane(copy.run_id, copy.process_id);
         let name = if is_fill { "cudaMemsetAsync" } else { "cudaMemcpyAsync" };
         let call = copy.call_begin_ns.map(|begin_ns| ChromeCall {
             name: copy.call_name.as_deref().unwrap_or(name),
-            lane: (copy.process_id, copy.thread_id.unwrap_or(0).into()),
+            lane: (process, copy.thread_id.unwrap_or(0).into()),
             begin_ns,
             end_ns: copy.call_end_ns,
         });
@@ -228,8 +230,8 @@ impl RelativeClock {
         });
         let event = self.event(begin, length);
         // Without a time on the GPU, the event stays with its process.
-        let lane =
-            if copy.end_ns.is_some() { copy.device_id.unwrap_or(copy.process_id) } else { copy.process_id };
+        let device = copy.end_ns.and(copy.device_id);
+        let lane = device.map_or(process, |device| process.gpu(device));
         let lane = (lane, copy.stream_id.unwrap_or(0).into());
         let mut events = vec![described(event, category, &copy.name(), lane, arguments)];
         if let Some(call) = call {
@@ -246,7 +248,7 @@ impl RelativeClock {
 struct ChromeCall<'a> {
     name: &'a str,
     /// Process and thread.
-    lane: (i64, i64),
+    lane: (LaneProcess, i64),
     begin_ns: i64,
     end_ns: Option<i64>,
 }
@@ -267,7 +269,7 @@ fn described(
     mut event: Value,
     category: &str,
     name: &str,
-    (pid, tid): (i64, i64),
+    (pid, tid): (LaneProcess, i64),
     arguments: Value,
 ) -> Value {
     let mut known = arguments;
@@ -278,7 +280,7 @@ fn described(
         let parts = [
             ("cat", json!(category)),
             ("name", json!(name)),
-            ("pid", json!(pid)),
+            ("pid", pid.value()),
             ("tid", json!(tid)),
             ("args", known),
         ];

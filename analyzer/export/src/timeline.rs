@@ -10,8 +10,10 @@ use crate::round::{nanoseconds, unsigned};
 use crate::source::ExportSource;
 
 mod clock;
+mod ranks;
 
 pub(crate) use clock::RunClocks;
+pub(crate) use ranks::TimelineRanks;
 
 rows! {
     /// A launch of the program.
@@ -159,16 +161,19 @@ pub(crate) struct CaptureTimeline {
     pub(crate) devices: Vec<TimelineDevice>,
     pub(crate) losses: Vec<TimelineLoss>,
     pub(crate) clocks: RunClocks,
+    pub(crate) ranks: TimelineRanks,
 }
 
 impl CaptureTimeline {
     /// Reads the rows of a capture. A program that was recorded in several runs has the clock of one of them.
     pub(crate) fn read(source: &ExportSource) -> Outcome<Self> {
+        let processes: Vec<TimelineProcess> = source.read(queries::PROGRAM)?;
         let mut timeline = Self {
+            ranks: TimelineRanks::from_processes(&processes),
             launches: source.read(queries::LAUNCHES)?,
             calls: source.read(queries::CALLS)?,
             copies: source.read(queries::COPIES)?,
-            processes: source.read(queries::PROGRAM)?,
+            processes,
             devices: source.read(queries::DEVICES)?,
             losses: source.read(queries::LOSSES)?,
             clocks: RunClocks::read(source)?,

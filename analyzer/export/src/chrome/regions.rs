@@ -19,7 +19,7 @@ type RegionPlace = (u64, i64, u32);
 /// The calls of a program by their numbers.
 type CallsById<'a> = BTreeMap<u64, &'a TimelineCall>;
 
-impl RelativeClock {
+impl RelativeClock<'_> {
     pub(super) fn regions(&self, timeline: &CaptureTimeline) -> Vec<Value> {
         let calls: CallsById<'_> = timeline.calls.iter().map(|call| (call.op_id, call)).collect();
         let mut spans: BTreeMap<RegionPlace, (u64, u64)> = BTreeMap::new();
@@ -31,9 +31,10 @@ impl RelativeClock {
         }
         let event = |((region, device, stream), (begin, end)): (RegionPlace, (u64, u64))| {
             let event = self.event(begin, Some(end.saturating_sub(begin)));
-            let lane = (device, stream.into());
-            let name = calls.get(&region)?.name.as_str();
-            Some(described(event, "gpu_user_annotation", name, lane, json!({ "External id": region })))
+            let call = calls.get(&region)?;
+            let lane = (self.lane(call.run_id, call.process_id).gpu(device), stream.into());
+            let arguments = json!({ "External id": region });
+            Some(described(event, "gpu_user_annotation", &call.name, lane, arguments))
         };
         spans.into_iter().filter_map(event).collect()
     }

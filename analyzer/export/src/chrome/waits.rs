@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stallmap_console::rows;
 
-use super::{RelativeClock, described};
+use super::{LaneProcess, RelativeClock, described};
 use crate::round::unsigned;
 
 rows! {
@@ -19,7 +19,7 @@ rows! {
     }
 }
 
-impl RelativeClock {
+impl RelativeClock<'_> {
     pub(super) fn wait(&self, wait: &TimelineWait) -> Value {
         let kind = match wait.kind.as_str() {
             "event" => "Event Sync",
@@ -33,11 +33,12 @@ impl RelativeClock {
             "cuda_sync_kind": kind, "stream": stream, "correlation": wait.correlation_id, "device": wait.device_id,
         });
         let length = unsigned(wait.end_ns.saturating_sub(wait.begin_ns));
+        let gpu = LaneProcess::of_run(self, wait.run_id, wait.device_id);
         described(
             self.event(unsigned(wait.begin_ns), Some(length)),
             "cuda_sync",
             kind,
-            (wait.device_id, stream),
+            (gpu, stream),
             arguments,
         )
     }

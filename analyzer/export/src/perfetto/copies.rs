@@ -65,7 +65,7 @@ fn stage(timed: &TimedCopy<'_>, names: &InternedStrings, correlation: u64) -> Me
         .uint(2, unsigned(end_ns.saturating_sub(copy.begin_ns)))
         .with(names.context(copy.process_id), |stage, context| stage.uint(5, context))
         .messages(6, extra)
-        .int(11, copy.device_id.unwrap_or(0))
+        .int(11, names.gpu(copy.run_id, copy.device_id.unwrap_or(0)))
         .with(names.stream(copy.stream_id.unwrap_or(0)), |stage, stream| stage.uint(13, stream))
         .uint(14, if copy.kind == "fill" { FILL_STAGE } else { COPY_STAGE })
         .text(17, &copy.name())

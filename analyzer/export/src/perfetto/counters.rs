@@ -23,6 +23,9 @@ pub(super) fn packets<'a>(
             Some(MessageBuilder::default().uint(1, names.counter(&counter.metric)?).double(3, counter.value))
         };
         let event = MessageBuilder::default().uint(4, 1).messages(2, counters.iter().filter_map(value));
-        Some(packet_at(launch.begin_ns()?).message(52, &event.int(3, launch.device_id)))
+        Some(
+            packet_at(launch.begin_ns()?)
+                .message(52, &event.int(3, names.gpu(launch.run_id, launch.device_id))),
+        )
     })
 }

@@ -20,12 +20,14 @@ pub(super) fn packets<'a>(
 fn stage(launch: &TimelineLaunch, names: &InternedStrings, calls: &SharedCalls) -> MessageBuilder {
     let mangled = launch.mangled_name.as_deref().unwrap_or_default();
     let kernel = names.kernel(launch.name(), mangled);
+    let gpu = names.gpu(launch.run_id, launch.device_id);
+    let extra = |name: &str, value: String| MessageBuilder::default().text(1, name).text(2, &value);
     MessageBuilder::default()
         .uint(1, event_id(launch.kernel_id))
         // Without a measurement the event has no length.
         .with(launch.duration(), |stage, duration| stage.uint(2, duration))
         .with(names.context(launch.process_id), |stage, context| stage.uint(5, context))
-        .int(11, launch.device_id)
+        .int(11, gpu)
         .with(names.stream(launch.stream_id.unwrap_or(0)), |stage, stream| stage.uint(13, stream))
         .uint(14, STAGE)
         .with(kernel, |stage, kernel| stage.uint(19, kernel).uint(20, kernel))
@@ -36,8 +38,10 @@ fn stage(launch: &TimelineLaunch, names: &InternedStrings, calls: &SharedCalls) 
             calls
                 .of_launch(launch)
                 .and_then(|works| works.kernels.first())
-                .map(|first| MessageBuilder::default().text(1, "correlation").text(2, &first.to_string())),
+                .map(|first| extra("correlation", first.to_string())),
         )
+        // The number of a GPU among those of all ranks is not its ordinal.
+        .messages(6, (gpu != launch.device_id).then(|| extra("device", launch.device_id.to_string())))
 }
 
 /// The event of a launch. 0 means "none" in the format.

@@ -1,6 +1,6 @@
 //! Names that packets refer to by number: the data of the first packet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::proto::MessageBuilder;
 use crate::timeline::{CaptureTimeline, TimelineCounter};
@@ -50,6 +50,8 @@ pub(super) struct InternedStrings {
     streams: BTreeMap<u32, u64>,
     /// Processes, as contexts.
     contexts: BTreeMap<i64, u64>,
+    /// Numbers of GPUs by run and ordinal, where several ranks have the same ordinals.
+    gpus: BTreeMap<(u32, i64), i64>,
     /// Counters with their units.
     counters: BTreeMap<String, (u64, String)>,
     arch: String,
@@ -58,7 +60,7 @@ pub(super) struct InternedStrings {
 impl InternedStrings {
     /// The names of a timeline and its counters.
     pub(super) fn from_timeline(timeline: &CaptureTimeline, measured: &[TimelineCounter]) -> Self {
-        let mut names = Self::default();
+        let mut names = Self { gpus: gpus(timeline), ..Self::default() };
         for launch in &timeline.launches {
             let next = names.kernels.len() as u64 + 1;
             let mangled = launch.mangled_name.clone().unwrap_or_default();
@@ -99,6 +101,11 @@ impl InternedStrings {
         self.contexts.get(&process).copied()
     }
 
+    /// The number of a GPU of a run.
+    pub(super) fn gpu(&self, run_id: u32, device: i64) -> i64 {
+        self.gpus.get(&(run_id, device)).copied().unwrap_or(device)
+    }
+
     /// The number of a counter.
     pub(super) fn counter(&self, metric: &str) -> Option<u64> {
         self.counters.get(metric).map(|(number, _)| *number)
@@ -135,4 +142,22 @@ impl InternedStrings {
         };
         MessageBuilder::default().messages(1, self.counters.iter().map(counter))
     }
+}
+
+/// The GPUs of several ranks, numbered in the order of ranks and ordinals. None with one rank.
+fn gpus(timeline: &CaptureTimeline) -> BTreeMap<(u32, i64), i64> {
+    if !timeline.ranks.are_several() {
+        return BTreeMap::new();
+    }
+    let place = |run_id: u32, process_id: i64, device: i64| {
+        ((run_id, device), (timeline.ranks.of(run_id, Some(process_id)), device))
+    };
+    let launches =
+        timeline.launches.iter().map(|launch| place(launch.run_id, launch.process_id, launch.device_id));
+    let copies =
+        timeline.copies.iter().filter_map(|copy| Some(place(copy.run_id, copy.process_id, copy.device_id?)));
+    let places: BTreeMap<(u32, i64), (Option<u32>, i64)> = launches.chain(copies).collect();
+    let known: BTreeSet<(Option<u32>, i64)> = places.values().copied().collect();
+    let numbers: BTreeMap<(Option<u32>, i64), i64> = known.into_iter().zip(0..).collect();
+    places.into_iter().filter_map(|(key, place)| Some((key, *numbers.get(&place)?))).collect()
 }

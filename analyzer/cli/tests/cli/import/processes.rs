@@ -116,3 +116,25 @@ fn files_of_several_ranks_are_one_capture() {
     ran.expect_error(2);
     assert!(ran.stderr.contains("these traces are of one process"), "{}", ran.stderr);
 }
+
+#[test]
+fn exports_of_several_ranks_keep_their_gpus_apart() {
+    let place = CommandFolder::new();
+    for rank in 0..2 {
+        let head = format!(r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents""#);
+        let head_of_file = "{\"schemaVersion\":1,\"traceEvents\"";
+        let text = document(&events("30", "0", 1000 + rank)).replacen(head_of_file, &head, 1);
+        place.file(&format!("r{rank}.json"), text);
+    }
+    place.run(&["import", "r0.json", "r1.json", "-o", "x.stallmap"]).expect_ok();
+    let sql = "SELECT r.rank, a.device_id, count(*) AS n, CAST(sum(a.end_ns - a.begin_ns) AS BIGINT) AS ns \
+        FROM gpu_activity a JOIN run r ON r.run_id = a.run_id GROUP BY r.rank, a.device_id ORDER BY r.rank";
+    place.run(&["export", "kineto", "x.stallmap", "-o", "x.json.gz"]).expect_ok();
+    place.run(&["import", "x.json.gz", "-o", "y.stallmap"]).expect_ok();
+    assert_eq!(rows(&place, "y.stallmap", sql), rows(&place, "x.stallmap", sql));
+    assert_eq!(rows(&place, "y.stallmap", OPS).len(), 6);
+    place.run(&["export", "perfetto", "x.stallmap", "-o", "x.pftrace"]).expect_ok();
+    place.run(&["import", "x.pftrace", "-o", "z.stallmap"]).expect_ok();
+    let ordinals = "SELECT count(*) AS n FROM gpu_activity WHERE device_id = 0";
+    assert_eq!(number(&place, "z.stallmap", ordinals), number(&place, "x.stallmap", ordinals));
+}
