@@ -21,11 +21,6 @@ impl LaneProcess {
         if self.rank.is_some() && device < 0 { self } else { Self { number: device, ..self } }
     }
 
-    /// The lane of a GPU of a run.
-    pub(super) fn of_run(clock: &RelativeClock<'_>, run_id: u32, device: i64) -> Self {
-        Self { rank: clock.ranks.of(run_id, None), number: device }
-    }
-
     /// The process id.
     pub(super) fn value(self) -> Value {
         match self.rank {

@@ -62,6 +62,23 @@ fn a_kernel_without_a_launch_call_has_no_call_time() {
 }
 
 #[test]
+fn exports_have_the_waits_of_calls() {
+    let place = CommandFolder::new();
+    let wait = |name: &str, ts: u64| {
+        format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"{name}","pid":30,"tid":30,"ts":{ts},"dur":9,"args":{{"correlation":{ts}}}}}"#
+        )
+    };
+    let waits = [wait("cudaStreamSynchronize", 1_070), wait("cudaDeviceSynchronize", 1_090)];
+    import(&place, document(&[events("30", "0", 1000), waits.to_vec()].concat()), "x.stallmap");
+    place.run(&["export", "kineto", "x.stallmap", "-o", "again.json"]).expect_ok();
+    place.run(&["import", "again.json", "-o", "again.stallmap"]).expect_ok();
+    let sql = "SELECT synchronization, begin_ns, end_ns FROM gpu_activity WHERE kind = 'synchronization' ORDER BY 2";
+    let found = rows(&place, "again.stallmap", sql);
+    assert_eq!((found.len(), found), (2, rows(&place, "x.stallmap", sql)));
+}
+
+#[test]
 fn gaps_before_first_launches_count_in_a_window() {
     let place = CommandFolder::new();
     import(&place, trace(), "x.stallmap");
