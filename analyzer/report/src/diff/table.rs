@@ -41,7 +41,7 @@ fn row(html: &mut HtmlPage, change: &MetricChange, links: &[(&str, &str, &str)])
     });
     let words = if change.change == "~" { "not significant" } else { change.change.as_str() };
     html.markup("\">").text(words).markup("</td><td>").text(&change.interval);
-    html.markup("</td><th scope=\"row\" class=\"name\"><span class=\"text\">")
+    html.markup("</td><th scope=\"row\"><span class=\"text\">")
         .text(&change.name)
         .markup("</span>");
     for kernels in &change.kernels {
@@ -86,7 +86,7 @@ pub(super) fn facts(shown: &ShownComparison) -> PageSection {
     }
     html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Differences\"><table><caption>Differences</caption>\n<thead><tr><th scope=\"col\">fact</th><th scope=\"col\">base</th><th scope=\"col\">other</th><th scope=\"col\">meaning</th></tr></thead>\n<tbody>\n");
     for fact in &shown.facts {
-        html.markup("<tr><th scope=\"row\" class=\"name\">").text(&fact.name).markup("</th><td>");
+        html.markup("<tr><th scope=\"row\">").text(&fact.name).markup("</th><td>");
         html.text(&fact.base).markup("</td><td>").text(&fact.value).markup("</td><td>");
         html.text(&fact.meaning).markup("</td></tr>\n");
     }

@@ -98,8 +98,7 @@ for (const place of document.querySelectorAll("[data-table]")) {
   const cell = ({ links, is_number, is_name }, text) => {
     const link = links?.[text];
     const content = link ? element("a", { className: "text", href: `#${link}`, textContent: text }) : text;
-    const made = element(is_name ? "th" : "td", { className: is_name ? "name" : "" }, content);
-    if (is_name) made.scope = "row";
+    const made = element(is_name ? "th" : "td", is_name ? { scope: "row" } : {}, content);
     if (is_number) made.dataset.v = "";
     return made;
   };

@@ -244,7 +244,7 @@ impl PageTable<'_> {
     fn name(&self, html: &mut HtmlPage, column: &CellColumn, row: usize) {
         let text = column.texts.get(row).map_or("", String::as_str);
         let function = self.functions.get(row).copied().flatten().filter(|_| !self.is_linked());
-        html.markup("<th scope=row class=name>");
+        html.markup("<th scope=row>");
         let anchor = function.and_then(|function| self.links.kernel(function));
         match &anchor {
             Some(anchor) => html.markup("<a class=text href=\"#").text(anchor).markup("\""),
