@@ -109,6 +109,7 @@ const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
         launch::Launch::TABLE,
         &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of", "native_stack"],
     ),
+    (replay::BundlePage::TABLE, &["written_content_id"]),
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
     (activity::GpuActivity::TABLE, &["op_id", "call_begin_ns", "call_end_ns", "call_name", "copy_memory"]),
     (memory::DeviceAllocation::TABLE, &["op_id", "pystates_hash", "is_mapped"]),

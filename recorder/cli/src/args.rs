@@ -159,6 +159,9 @@ pub(crate) struct VolumeOptions {
     /// Stop recording memory after SIZE bytes, each page once and before compression
     #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = budget)]
     pub replay_budget: u64,
+    /// With --replay, record memory after each launch too, for the values that it writes: table `access_value`
+    #[arg(long, requires = "replay")]
+    pub replay_values: bool,
 }
 
 /// The method of sampling.

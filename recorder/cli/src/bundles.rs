@@ -60,6 +60,7 @@ pub(crate) fn config(options: &RecordOptions) -> Option<BundleSelection> {
         kernels: volume.replay_kernels.clone(),
         only: None,
         budget_bytes: volume.replay_budget,
+        records_after: volume.replay_values,
     })
 }
 

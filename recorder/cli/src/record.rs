@@ -275,6 +275,7 @@ fn described_options(options: &RecordOptions) -> Vec<RecordingOption> {
         ("replay", volume.replay.map(|selection| selection.to_string())),
         ("replay-kernels", volume.replay_kernels.clone()),
         ("replay-budget", number(volume.replay.map(|_| volume.replay_budget))),
+        ("replay-values", volume.replay_values.then(|| "true".to_owned())),
         ("python", Some((!method.no_python).to_string())),
         ("native-stacks", method.native_stacks.then(|| "true".to_owned())),
     ];

@@ -73,6 +73,8 @@ pub struct BundleSelection {
     pub only: Option<Vec<KernelShape>>,
     /// Bytes of contents, before compression, after which no more bundles are recorded.
     pub budget_bytes: u64,
+    /// True to record the contents of written pages after the launch, too.
+    pub records_after: bool,
 }
 
 /// A kernel and the shape of its launches.
@@ -86,7 +88,7 @@ pub struct KernelShape {
 
 impl Default for BundleSelection {
     fn default() -> Self {
-        Self { per_kind: Some(1), kernels: None, only: None, budget_bytes: 4 << 30 }
+        Self { per_kind: Some(1), kernels: None, only: None, budget_bytes: 4 << 30, records_after: false }
     }
 }
 

@@ -91,6 +91,7 @@ fn write(
         content_id,
         hash_after: Some(content_id),
         content_after_id: None,
+        written_content_id: None,
     };
     writer.append_rows(pages.iter().map(page)).unwrap();
     let part = |&(offset_bytes, size_bytes): &(u64, u32)| BundleSymbol {

@@ -51,6 +51,8 @@ crate::tables! {
         hash_after: Option<u64>,
         /// Its content after the launch, where atomics wrote it: their order may change the last bits of sums.
         content_after_id: Option<u64> => "bundle_content"."content_id",
+        /// Its content after the launch where other instructions wrote it, with `--replay-values`.
+        written_content_id: Option<u64> => "bundle_content"."content_id",
     }
     /// A part of a module's variable (`__device__` or `__constant__`) before a bundled launch.
     BundleSymbol "bundle_symbol" key [kernel_id, symbol, offset_bytes] sort [kernel_id, symbol, offset_bytes] {

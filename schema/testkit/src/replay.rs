@@ -41,6 +41,7 @@ pub(crate) fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         content_id: 1 + index,
         hash_after: (index == 0).then_some(after),
         content_after_id: None,
+        written_content_id: None,
     };
     writer.append_rows([written(0), written(1)])?;
     writer.append_rows([BundleSymbol {

@@ -152,15 +152,15 @@ impl CaptureSubset {
         if self.launches.is_none() || !self.retained.contains(BundleContent::TABLE.name) {
             return Ok(contents);
         }
-        let columns = ["kernel_id", "content_id", "content_after_id"];
+        let columns = ["kernel_id", "content_id", "content_after_id", "written_content_id"];
         for table in [BundlePage::TABLE.name, BundleSymbol::TABLE.name] {
             for batch in reader.read_columns(table, &columns)? {
                 let batch = batch?;
-                let [kernel, before, after] = columns.map(|name| batch.column_by_name(name));
+                let [kernel, before, after, written] = columns.map(|name| batch.column_by_name(name));
                 let Some(kernel) = kernel else { continue };
                 for row in 0..batch.num_rows() {
                     if u64::read(kernel, row).is_some_and(|kernel| self.has_launch(kernel)) {
-                        let ids = [before, after].into_iter().flatten();
+                        let ids = [before, after, written].into_iter().flatten();
                         contents.extend(ids.filter_map(|ids| u64::read(ids, row)));
                     }
                 }

@@ -109,18 +109,19 @@ fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
         shown.lines().filter(is_said).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_snapshot!(bundles(&["--replay"]).join("\n"), @r#"
-    "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296},"is_only_run":false,"is_sampled_again":false,"replays":false}
+    "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296,"records_after":false},"is_only_run":false,"is_sampled_again":false,"replays":false}
     "bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
     "bundles":null,"is_only_run":false,"is_sampled_again":true,"replays":false}
     "#);
     let alone = ["\"bundles\":null,\"is_only_run\":true,\"is_sampled_again\":false,\"replays\":false}"];
     assert_eq!(bundles(&["--one-run"]), alone);
     assert_eq!(bundles(&["--only", "timeline"]), alone);
-    let options = ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T"];
+    let options =
+        ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T", "--replay-values"];
     assert_snapshot!(bundles(&options).join("\n"), @r#"
     "bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
     "bundles":null,"is_only_run":false,"is_sampled_again":true,"replays":false}
-    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"is_only_run":false,"is_sampled_again":false,"replays":false}
+    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776,"records_after":true},"is_only_run":false,"is_sampled_again":false,"replays":false}
     "#);
 }
 

@@ -99,10 +99,11 @@ pub(crate) fn globalize(pages: &mut [BundlePage], bases: &IdBases) {
         page.kernel_id.visit(&mut |space, id| *id = bases.global(space, *id));
         page.content_id = content(page.content_id);
         page.content_after_id = page.content_after_id.map(content);
+        page.written_content_id = page.written_content_id.map(content);
     }
 }
 
 /// The contents that a page refers to.
 pub(crate) fn contents_of(page: &BundlePage) -> impl Iterator<Item = u64> + use<> {
-    [Some(page.content_id), page.content_after_id].into_iter().flatten()
+    [Some(page.content_id), page.content_after_id, page.written_content_id].into_iter().flatten()
 }

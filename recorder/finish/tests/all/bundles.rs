@@ -44,6 +44,7 @@ fn page(ordinal: u64, number: u64, content_id: u64) -> BundlePage {
         content_id,
         hash_after: (number == 1).then_some(7),
         content_after_id: None,
+        written_content_id: None,
     }
 }
 

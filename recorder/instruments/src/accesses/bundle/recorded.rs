@@ -26,6 +26,8 @@ pub struct BundlePages {
     pub atomic: PageRanges,
     /// Pages in which writes that were not seen are to be searched.
     pub searched: PageRanges,
+    /// True if the contents of all written pages are recorded.
+    pub records_after: bool,
 }
 
 /// The pages of a launch, from `pages` that its accesses touched, the effects of its code, and the pages that were
@@ -88,6 +90,8 @@ pub struct PageChange {
     pub hash: u64,
     /// That content, where atomics wrote it.
     pub content_id: Option<u64>,
+    /// That content, where others wrote it and it is recorded.
+    pub written_content_id: Option<u64>,
 }
 
 /// The pages that are written or that changed, with their new contents. `window` has room for a chunk. `add` stores a
@@ -107,8 +111,13 @@ pub fn changes(
         for (page, now) in pages.zip(now.iter()) {
             let before = saved.numbered.number(page).and_then(|number| saved.buffer.page(number));
             if touched.written.holds(page) || before.is_some_and(|before| before != now) {
-                let content = if touched.atomic.holds(page) { Some(add(now)?.content_id) } else { None };
-                changed.insert(page, PageChange { hash: content_hash(now), content_id: content });
+                let is_atomic = touched.atomic.holds(page);
+                let content =
+                    if is_atomic || touched.records_after { Some(add(now)?.content_id) } else { None };
+                // A replay may write other last bits into the pages of `content_id`.
+                let (content_id, written_content_id) =
+                    if is_atomic { (content, None) } else { (None, content) };
+                changed.insert(page, PageChange { hash: content_hash(now), content_id, written_content_id });
             }
         }
     }

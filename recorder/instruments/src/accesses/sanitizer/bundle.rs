@@ -20,7 +20,7 @@ use crate::accesses::bundle::contents::RecordedContent;
 use crate::accesses::bundle::memory::AllocationMap;
 use crate::accesses::bundle::pages::PageSet;
 use crate::accesses::bundle::ranges::NumberedPages;
-use crate::accesses::bundle::recorded::{self, SavedContents};
+use crate::accesses::bundle::recorded::{self, BundlePages, SavedContents};
 use crate::accesses::bundle::refusal::{BundleRefusal, reason};
 use crate::accesses::bundle::selection::LaunchKind;
 use crate::accesses::bundle::symbols::{self, ModuleVariable};
@@ -224,6 +224,7 @@ impl AccessInstrument {
         let variables = symbols::pages(&prepared.symbols);
         let touched =
             recorded::touched(&pages, prepared.uses, &prepared.candidates, memory, &variables, data.device)?;
+        let touched = BundlePages { records_after: recorder.records_after, ..touched };
         let BundleRecorder { contents, buffers, .. } = recorder;
         let buffers = buffers.entry(data.context.key()).or_default();
         let saved = SavedContents { numbered: &prepared.numbered, buffer: &buffers.saved };
@@ -249,6 +250,7 @@ impl AccessInstrument {
             content_id: stored.content_id,
             hash_after: changed.get(&page).map(|change| change.hash),
             content_after_id: changed.get(&page).and_then(|change| change.content_id),
+            written_content_id: changed.get(&page).and_then(|change| change.written_content_id),
         };
         let pages = stored.into_iter().map(row).collect();
         let symbols = self.record_variables(data, prepared, &mut add)?;

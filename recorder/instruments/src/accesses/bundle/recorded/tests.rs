@@ -112,6 +112,7 @@ proptest! {
         reads in prop::collection::btree_set(0..PAGES, 0..8),
         others in prop::collection::btree_set(0..PAGES, 0..8),
         is_observed in any::<bool>(),
+        records_after in any::<bool>(),
     ) {
         let mut after = before.clone();
         for (&page, &number) in &writes {
@@ -130,7 +131,7 @@ proptest! {
         let reads: Vec<u64> = reads.into_iter().collect();
         let seen: Vec<u64> = if is_observed { writes.keys().copied().collect() } else { Vec::new() };
         let uses = if is_observed { OBSERVED } else { COPIES };
-        let touched = pages_of(uses, &candidates, &reads, &seen).unwrap();
+        let touched = BundlePages { records_after, ..pages_of(uses, &candidates, &reads, &seen).unwrap() };
         let mut add = |page: &PageBytes| Ok(RecordedContent { content_id: u64::from(page[0]), is_new: false });
         let changed = changes(&touched, &saved, window, &mut reader(&after), &mut add).unwrap();
         let at = |page: u64| usize::try_from(page).unwrap();
@@ -138,8 +139,10 @@ proptest! {
             .filter(|&page| if is_observed { writes.contains_key(&page) } else { before[at(page)] != after[at(page)] })
             .map(|number| {
                 let content = after[at(number)];
-                let content_id = (is_observed && number % 3 == 0).then_some(u64::from(content));
-                (number + FIRST, PageChange { hash: content_hash(&page(content)), content_id })
+                let is_atomic = is_observed && number % 3 == 0;
+                let content_id = is_atomic.then_some(u64::from(content));
+                let written_content_id = (records_after && !is_atomic).then_some(u64::from(content));
+                (number + FIRST, PageChange { hash: content_hash(&page(content)), content_id, written_content_id })
             })
             .collect();
         prop_assert_eq!(&changed, &expected);

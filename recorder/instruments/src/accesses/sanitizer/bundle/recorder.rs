@@ -39,6 +39,8 @@ pub(super) struct BundleRecorder {
     pub(super) contents: RecordedContents,
     /// True if a bundle was refused for lack of budget.
     pub(super) is_spent: bool,
+    /// True if the contents of all written pages are recorded.
+    pub(super) records_after: bool,
     /// Saved memory, and memory to look at afterwards, by context.
     pub(super) buffers: BTreeMap<HandleKey, HostBuffers>,
     /// Variables, by module.
@@ -68,6 +70,7 @@ impl SessionBundles {
             selection: BundleSelector::new(bundles)?,
             contents: RecordedContents::new(bundles.budget_bytes),
             is_spent: false,
+            records_after: bundles.records_after,
             buffers: BTreeMap::new(),
             variables: BTreeMap::new(),
             uses: BTreeMap::new(),
