@@ -38,10 +38,12 @@ use super::strides::StrideAnalysis;
 use super::table::CaptureEngine;
 use super::touch::TargetTouches;
 use super::unwritten::UnwrittenAnalysis;
+use super::values::{CaptureBundles, ValueAnalysis};
 use crate::fault_facts::FaultFacts;
 use stallmap_tables::defects::{AddressFault, BlockConflict, SharedConflict, UnwrittenRead};
 use stallmap_tables::plain;
 use stallmap_tables::provider::{DerivedRows, DerivedScan, RowCount};
+use stallmap_tables::values::AccessValue;
 use tokio::sync::Mutex;
 
 /// Which analysis: one for each table.
@@ -75,11 +77,13 @@ pub enum AnalysisKind {
     BlockConflicts,
     /// `shared_conflict`.
     SharedConflicts,
+    /// `access_value`.
+    Values,
 }
 
 impl AnalysisKind {
     /// Every analysis.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::LaunchCells,
         Self::PcCells,
         Self::Touches,
@@ -94,6 +98,7 @@ impl AnalysisKind {
         Self::Unwritten,
         Self::BlockConflicts,
         Self::SharedConflicts,
+        Self::Values,
     ];
 
     /// Analyses that search for wrong accesses.
@@ -117,6 +122,7 @@ impl AnalysisKind {
             Self::Unwritten => UnwrittenRead::TABLE,
             Self::BlockConflicts => BlockConflict::TABLE,
             Self::SharedConflicts => SharedConflict::TABLE,
+            Self::Values => AccessValue::TABLE,
         }
     }
 
@@ -161,7 +167,13 @@ impl AnalysisKind {
                 | Self::Faults
                 | Self::Unwritten
                 | Self::BlockConflicts
+                | Self::Values
         )
+    }
+
+    /// True if accesses to other tensors than those of a filter do not matter.
+    fn takes_tensors(self) -> bool {
+        self.resolves() && self != Self::Values
     }
 
     /// The analysis, with some bytes of memory for a launch.
@@ -194,6 +206,7 @@ impl AnalysisKind {
             Self::SharedConflicts => {
                 Box::new(RaceAnalysis::new(RaceScope::Warps(Arc::clone(&asked.code)), room_bytes))
             }
+            Self::Values => Box::new(ValueAnalysis::new(resolver, &asked)),
         }
     }
 }
@@ -216,6 +229,8 @@ pub(super) struct AnalysisScan {
     pub(super) faults: Arc<FaultFacts>,
     /// Facts of the code, if the analysis needs them.
     pub(super) code: Arc<CodeFacts>,
+    /// Memory of bundled launches, if the analysis needs it.
+    pub(super) bundles: Arc<CaptureBundles>,
     /// Multiprocessors of the largest GPU, if the analysis needs them.
     pub(super) multiprocessors: u64,
     /// The turn of the launch, of all analyses of the capture, that takes much memory.
@@ -263,6 +278,9 @@ impl AnalysisScan {
         }
         if kind.reads_code() {
             self.code = engine.code_facts();
+        }
+        if kind == AnalysisKind::Values {
+            self.bundles = engine.bundles()?;
         }
         if kind == AnalysisKind::InstructionReuse {
             self.multiprocessors = engine.multiprocessors()?;
@@ -413,8 +431,11 @@ impl DerivedRows for AnalysisRows {
         }
         let columns = scan.columns();
         let index = if self.kind.resolves() { self.engine.index().await? } else { Arc::default() };
-        let mut asked =
-            if self.kind.resolves() { AnalysisScan::new(filters, &index) } else { AnalysisScan::default() };
+        let mut asked = if self.kind.takes_tensors() {
+            AnalysisScan::new(filters, &index)
+        } else {
+            AnalysisScan::default()
+        };
         let known = self.kind.table().columns;
         asked.columns = columns.iter().filter_map(|&at| known.get(at)).map(|column| column.name).collect();
         if self.kind.reads_code() {

@@ -127,6 +127,15 @@ impl<R: TableRow> ReadyRows<R> {
         self.count += 1;
     }
 
+    pub(super) fn extend(&mut self, rows: impl IntoIterator<Item = R>) {
+        rows.into_iter().for_each(|row| self.push(row));
+    }
+
+    /// Rows that wait.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
     pub(super) fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
         if self.count < least.max(1) {
             return Ok(None);

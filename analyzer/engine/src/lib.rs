@@ -58,6 +58,7 @@ mod tensor_map;
 mod together;
 mod touch;
 mod unwritten;
+mod values;
 
 pub use crate::memory::{distinct, grid, life, lru, request, sampler, shape, view};
 pub use stallmap_tables::derived;

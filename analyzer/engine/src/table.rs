@@ -37,6 +37,7 @@ use super::summarized::{self, SummarizedLaunches, SummarizedRows};
 use super::summary::{self, SummaryPieces};
 use super::tensor_map;
 use super::together::TensorBins;
+use super::values::CaptureBundles;
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::provider::{DerivedRows, DerivedScan, DerivedTable, RowCount, captured, read_all};
@@ -56,6 +57,10 @@ pub struct CaptureEngine {
     device: Arc<CapturedTable>,
     memcpy: Arc<CapturedTable>,
     memset: Arc<CapturedTable>,
+    page: Arc<CapturedTable>,
+    content: Arc<CapturedTable>,
+    /// Memory of bundled launches, read on first use.
+    bundles: OnceLock<Arc<CaptureBundles>>,
     /// The tables that [`SOURCES`] names, in its order.
     pub(super) sources: [Arc<CapturedTable>; SOURCES.len()],
     index: OnceCell<Arc<TensorIndex>>,
@@ -97,6 +102,9 @@ impl CaptureEngine {
             device: table("device")?,
             memcpy: table("memcpy")?,
             memset: table("memset")?,
+            page: table("bundle_page")?,
+            content: table("bundle_content")?,
+            bundles: OnceLock::new(),
             index: OnceCell::new(),
             summarized: OnceCell::new(),
             keeps_parts: AtomicBool::new(false),
@@ -162,6 +170,16 @@ impl CaptureEngine {
             allocation: allocation.read(&copies::ALLOCATION)?,
         };
         CaptureCopies::new(&tables, index)
+    }
+
+    /// Memory of bundled launches.
+    pub(super) fn bundles(&self) -> Result<Arc<CaptureBundles>> {
+        if let Some(known) = self.bundles.get() {
+            return Ok(Arc::clone(known));
+        }
+        let [.., tensor, _] = &self.sources;
+        let bundles = CaptureBundles::read(&self.page, &self.content, tensor)?;
+        Ok(Arc::clone(self.bundles.get_or_init(|| Arc::new(bundles))))
     }
 
     /// Makes scans of `pc_tensor_part` compute it once and cache it: it is small compared with the accesses, and a

@@ -35,6 +35,8 @@ use stallmap_schema::check::{chained, check_keys};
 use stallmap_schema::contained::contained;
 use stallmap_schema::table::TableDef;
 
+mod chosen;
+
 use super::claims;
 use super::column;
 use super::cuts::{self, ValueRange};

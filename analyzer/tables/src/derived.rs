@@ -8,7 +8,7 @@ use stallmap_schema::cell::{ColumnCell, read_text, word_type};
 use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 
 /// The accesses of a capture, and the tables that have no rows without them.
-pub const OF_ACCESSES: [&str; 18] = [
+pub const OF_ACCESSES: [&str; 19] = [
     "memory_access",
     "access_tensor",
     "access_shape",
@@ -27,6 +27,7 @@ pub const OF_ACCESSES: [&str; 18] = [
     "unwritten_read",
     "block_conflict",
     "shared_conflict",
+    "access_value",
 ];
 
 /// A value of an open enum: values of later releases pass through unchanged.

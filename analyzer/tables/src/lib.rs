@@ -24,6 +24,7 @@ mod reader;
 pub mod remote;
 pub mod spread;
 pub mod tasks;
+pub mod values;
 pub mod words;
 pub mod work;
 
