@@ -44,6 +44,7 @@ mod session;
 mod spans;
 mod sum;
 mod summarized;
+mod values;
 mod why;
 mod words;
 
