@@ -41,9 +41,7 @@ fn row(html: &mut HtmlPage, change: &MetricChange, links: &[(&str, &str, &str)])
     });
     let words = if change.change == "~" { "not significant" } else { change.change.as_str() };
     html.markup("\">").text(words).markup("</td><td>").text(&change.interval);
-    html.markup("</td><th scope=\"row\"><span class=\"text\">")
-        .text(&change.name)
-        .markup("</span>");
+    html.markup("</td><th scope=\"row\"><span class=\"text\">").text(&change.name).markup("</span>");
     for kernels in &change.kernels {
         html.markup("<span class=\"below\">").text(kernels).markup("</span>");
     }
