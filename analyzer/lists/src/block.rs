@@ -74,7 +74,7 @@ pub fn run(context: &CommandContext, args: &BlockArgs) -> Outcome {
         return output::print(&(heading + &nothing(section, absence.as_deref()))).map(|()| OK);
     }
     output::print(&heading)?;
-    let table = table.without(if output::is_wide() { &[] } else { DETAILS });
+    let table = table.without(if output::is_wide() { &[] } else { DETAILS }).without_empty();
     written(table.draw(&mut output::stdout(), canvas))?;
     Ok(OK)
 }
