@@ -388,9 +388,10 @@ async fn contents_of_pages_are_read_by_those_who_ask_for_them() {
     fs::write(&file, bytes).unwrap();
     let session = Session::open(&[(None, path)]).unwrap();
     assert!(answer(&session, "SELECT * FROM bundle_content").await.is_err());
+    let asking = ["value_count", "nonfinite_origin"];
     for view in session.library().unwrap() {
         let ran = answer(&session, &format!("SELECT * FROM {}", view.name)).await;
-        assert!(ran.is_ok(), "{}: {ran:?}", view.name);
+        assert_eq!(ran.is_ok(), !asking.contains(&view.name.as_str()), "{}: {ran:?}", view.name);
     }
 }
 
