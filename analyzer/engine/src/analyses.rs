@@ -38,7 +38,7 @@ use super::strides::StrideAnalysis;
 use super::table::CaptureEngine;
 use super::touch::TargetTouches;
 use super::unwritten::UnwrittenAnalysis;
-use super::values::{CaptureBundles, ValueAnalysis};
+use super::values::{BundledMemory, ValueAnalysis};
 use crate::fault_facts::FaultFacts;
 use stallmap_tables::defects::{AddressFault, BlockConflict, SharedConflict, UnwrittenRead};
 use stallmap_tables::plain;
@@ -230,7 +230,7 @@ pub(super) struct AnalysisScan {
     /// Facts of the code, if the analysis needs them.
     pub(super) code: Arc<CodeFacts>,
     /// Memory of bundled launches, if the analysis needs it.
-    pub(super) bundles: Arc<CaptureBundles>,
+    pub(super) bundles: Arc<BundledMemory>,
     /// Multiprocessors of the largest GPU, if the analysis needs them.
     pub(super) multiprocessors: u64,
     /// The turn of the launch, of all analyses of the capture, that takes much memory.

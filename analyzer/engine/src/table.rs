@@ -37,7 +37,7 @@ use super::summarized::{self, SummarizedLaunches, SummarizedRows};
 use super::summary::{self, SummaryPieces};
 use super::tensor_map;
 use super::together::TensorBins;
-use super::values::CaptureBundles;
+use super::values::BundledMemory;
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::provider::{DerivedRows, DerivedScan, DerivedTable, RowCount, captured, read_all};
@@ -60,7 +60,7 @@ pub struct CaptureEngine {
     page: Arc<CapturedTable>,
     content: Arc<CapturedTable>,
     /// Memory of bundled launches, read on first use.
-    bundles: OnceLock<Arc<CaptureBundles>>,
+    bundles: OnceLock<Arc<BundledMemory>>,
     /// The tables that [`SOURCES`] names, in its order.
     pub(super) sources: [Arc<CapturedTable>; SOURCES.len()],
     index: OnceCell<Arc<TensorIndex>>,
@@ -173,12 +173,12 @@ impl CaptureEngine {
     }
 
     /// Memory of bundled launches.
-    pub(super) fn bundles(&self) -> Result<Arc<CaptureBundles>> {
+    pub(super) fn bundles(&self) -> Result<Arc<BundledMemory>> {
         if let Some(known) = self.bundles.get() {
             return Ok(Arc::clone(known));
         }
         let [.., tensor, _] = &self.sources;
-        let bundles = CaptureBundles::read(&self.page, &self.content, tensor)?;
+        let bundles = BundledMemory::read(&self.page, &self.content, tensor)?;
         Ok(Arc::clone(self.bundles.get_or_init(|| Arc::new(bundles))))
     }
 

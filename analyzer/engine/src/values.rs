@@ -22,8 +22,8 @@ mod bundles;
 mod elements;
 mod stores;
 
-pub(super) use bundles::CaptureBundles;
-use bundles::{LaunchMemory, MemoryGap};
+pub(super) use bundles::BundledMemory;
+use bundles::{MemoryGap, ValuedMemory};
 use elements::ElementType;
 use stores::{LaunchStores, StoreOrder};
 
@@ -43,7 +43,7 @@ enum LaunchStage {
 }
 
 /// A launch with its accesses.
-struct BundledLaunch {
+struct ValuedLaunch {
     kernel_id: u64,
     batches: Vec<RecordBatch>,
     batch_bytes: usize,
@@ -51,7 +51,7 @@ struct BundledLaunch {
     low_bits: u64,
     stage: LaunchStage,
     stores: LaunchStores,
-    memory: LaunchMemory,
+    memory: ValuedMemory,
     /// True if instructions write that are not observed.
     has_unseen_stores: bool,
 }
@@ -59,10 +59,10 @@ struct BundledLaunch {
 /// Finds the values of accesses, launch by launch.
 pub(super) struct ValueAnalysis {
     resolver: AddressResolver,
-    bundles: Arc<CaptureBundles>,
+    bundles: Arc<BundledMemory>,
     /// True if all values are asked for.
     keeps_values: bool,
-    launch: Option<BundledLaunch>,
+    launch: Option<ValuedLaunch>,
     shares: Vec<LaneShare>,
     rows: ReadyRows<AccessValue>,
     failure: Option<DataFusionError>,
@@ -140,7 +140,7 @@ impl ValueAnalysis {
     }
 }
 
-impl BundledLaunch {
+impl ValuedLaunch {
     fn new(kernel_id: u64) -> Self {
         Self {
             kernel_id,
@@ -149,7 +149,7 @@ impl BundledLaunch {
             low_bits: 0,
             stage: LaunchStage::Open,
             stores: LaunchStores::with_low_bits(0),
-            memory: LaunchMemory::default(),
+            memory: ValuedMemory::default(),
             has_unseen_stores: false,
         }
     }
@@ -184,7 +184,7 @@ impl BundledLaunch {
     }
 
     /// Does a part of the work before rows. True if more remains.
-    fn work(&mut self, bundles: &CaptureBundles) -> Result<bool> {
+    fn work(&mut self, bundles: &BundledMemory) -> Result<bool> {
         match self.stage {
             LaunchStage::Open | LaunchStage::Rows(_) => return Ok(false),
             LaunchStage::Stores(next) => match self.batches.get(next).cloned() {
@@ -257,7 +257,7 @@ impl AccessAnalysis for ValueAnalysis {
         if self.launch.as_ref().is_some_and(|launch| launch.kernel_id != kernel_id) {
             while self.add_rows()? {}
         }
-        self.launch.get_or_insert_with(|| BundledLaunch::new(kernel_id)).hold(batch)
+        self.launch.get_or_insert_with(|| ValuedLaunch::new(kernel_id)).hold(batch)
     }
 
     fn end_launch(&mut self) {

@@ -31,14 +31,14 @@ struct BundledPage {
 
 /// The bundles of a capture, without the contents of their pages.
 #[derive(Debug, Default)]
-pub(crate) struct CaptureBundles {
+pub(crate) struct BundledMemory {
     pages: HashMap<u64, Vec<BundledPage>>,
     /// The element type of each tensor that has a known one.
     types: HashMap<u64, (ElementType, Arc<str>)>,
     content: Option<Arc<CapturedTable>>,
 }
 
-impl CaptureBundles {
+impl BundledMemory {
     /// Reads the bundles and the tensors of a capture.
     pub(crate) fn read(
         page: &CapturedTable,
@@ -88,7 +88,7 @@ impl CaptureBundles {
     }
 
     /// The memory of a launch.
-    pub(super) fn memory(&self, kernel_id: u64) -> Result<LaunchMemory> {
+    pub(super) fn memory(&self, kernel_id: u64) -> Result<ValuedMemory> {
         let pages = self.pages.get(&kernel_id).map_or(&[][..], Vec::as_slice);
         let wanted: BTreeSet<u64> =
             pages.iter().flat_map(|page| [Some(page.before), page.after]).flatten().collect();
@@ -111,7 +111,7 @@ impl CaptureBundles {
                 Ok(())
             })?;
         }
-        Ok(LaunchMemory {
+        Ok(ValuedMemory {
             pages: pages.iter().map(|page| (page.address / PAGE_BYTES, *page)).collect(),
             contents,
         })
@@ -136,7 +136,7 @@ fn types(tensor: &CapturedTable) -> Result<HashMap<u64, (ElementType, Arc<str>)>
 
 /// Memory of one bundled launch.
 #[derive(Default)]
-pub(super) struct LaunchMemory {
+pub(super) struct ValuedMemory {
     /// By address, in pages.
     pages: HashMap<u64, BundledPage>,
     /// Contents of pages. None for a redacted one.
@@ -151,7 +151,7 @@ pub(super) enum MemoryGap {
     Redacted,
 }
 
-impl LaunchMemory {
+impl ValuedMemory {
     /// Bytes before the launch.
     pub(super) fn before(&self, address: u64, bytes: u64) -> Result<&[u8], MemoryGap> {
         let page = self.pages.get(&(address / PAGE_BYTES)).ok_or(MemoryGap::NotBundled)?;
