@@ -32,21 +32,15 @@ WITH summed AS (
     sum(CASE WHEN is_read THEN unknown_count ELSE 0 END) AS unknown_count,
     sum(CASE WHEN is_read THEN 0 ELSE nan_count END) AS nan_count,
     sum(CASE WHEN is_read THEN 0 ELSE infinite_count END) AS infinite_count,
-    sum(CASE WHEN is_read THEN 0 ELSE value_count END) AS written_count
+    sum(CASE WHEN is_read THEN 0 ELSE value_count END) AS written_count,
+    first_value(tensor_id ORDER BY is_read, nan_count + infinite_count DESC, tensor_id) AS tensor_id,
+    first_value(object ORDER BY is_read, nan_count + infinite_count DESC, tensor_id) AS object
   FROM summed
-  GROUP BY kernel_id
-), written AS (
-  SELECT
-    kernel_id, first_value(tensor_id ORDER BY nan_count + infinite_count DESC, tensor_id) AS tensor_id,
-    first_value(object ORDER BY nan_count + infinite_count DESC, tensor_id) AS object
-  FROM summed
-  WHERE NOT is_read
   GROUP BY kernel_id
 )
 SELECT
-  n.kernel_id, l.kernel, line_label(l.line, l.forward_line), l.op, w.tensor_id, w.object, n.nan_count, n.infinite_count,
+  n.kernel_id, l.kernel, line_label(l.line, l.forward_line), l.op, n.tensor_id, n.object, n.nan_count, n.infinite_count,
   n.written_count, n.unknown_count
 FROM launched n
-JOIN written w ON w.kernel_id = n.kernel_id
 JOIN launch_context l ON l.kernel_id = n.kernel_id
 WHERE n.read_count = 0 AND n.nan_count + n.infinite_count > 0

@@ -30,22 +30,20 @@ CREATE VIEW value_count (
   -- Most frequent reason of these, as in `access_value`.
   unknown_reason
 ) AS
-WITH summed AS (
+WITH reason AS (
   SELECT
-    kernel_id, function_id, pc, kind, tensor_id, max(dtype) AS dtype, count(*) AS request_count,
+    kernel_id, function_id, pc, kind, tensor_id, unknown_reason, max(dtype) AS dtype, count(*) AS request_count,
     sum(value_count) AS value_count, sum(nan_count) AS nan_count, sum(infinite_count) AS infinite_count,
     sum(zero_count) AS zero_count, min(min_value) AS min_value, max(max_value) AS max_value,
     sum(unknown_count) AS unknown_count
   FROM access_value
-  GROUP BY kernel_id, function_id, pc, kind, tensor_id
-), reason AS (
-  SELECT kernel_id, function_id, pc, kind, tensor_id, unknown_reason, sum(unknown_count) AS unknown_count
-  FROM access_value
-  WHERE unknown_count > 0
   GROUP BY kernel_id, function_id, pc, kind, tensor_id, unknown_reason
-), first_reason AS (
+), summed AS (
   SELECT
-    kernel_id, function_id, pc, kind, tensor_id,
+    kernel_id, function_id, pc, kind, tensor_id, max(dtype) AS dtype, sum(request_count) AS request_count,
+    sum(value_count) AS value_count, sum(nan_count) AS nan_count, sum(infinite_count) AS infinite_count,
+    sum(zero_count) AS zero_count, min(min_value) AS min_value, max(max_value) AS max_value,
+    sum(unknown_count) AS unknown_count,
     first_value(unknown_reason ORDER BY unknown_count DESC, unknown_reason) AS unknown_reason
   FROM reason
   GROUP BY kernel_id, function_id, pc, kind, tensor_id
@@ -53,10 +51,7 @@ WITH summed AS (
 SELECT
   s.kernel_id, l.kernel, line_label(l.line, l.forward_line), s.function_id, s.pc, s.kind, s.tensor_id, c.label, s.dtype,
   s.request_count, s.value_count, s.nan_count, s.infinite_count, s.zero_count, s.min_value, s.max_value, s.unknown_count,
-  r.unknown_reason
+  s.unknown_reason
 FROM summed s
 JOIN launch_context l ON l.kernel_id = s.kernel_id
 LEFT JOIN target_context c ON c.target = 'tensor' AND c.object_id = s.tensor_id
-LEFT JOIN first_reason r
-  ON r.kernel_id = s.kernel_id AND r.function_id = s.function_id AND r.pc = s.pc AND r.kind = s.kind
-  AND r.tensor_id IS NOT DISTINCT FROM s.tensor_id
