@@ -36,6 +36,10 @@ def hook_engine(library):
     _wrap_engine(lambda: library.engine(1), lambda _: library.engine(0))
 
 
+# No forward op, and no frames that called it.
+_UNKNOWN = 0, []
+
+
 class Autograd:
     """Forward ops by sequence number, and the running calls of backward."""
 
@@ -65,8 +69,8 @@ class Autograd:
         HERE.sequence = number
         return number - 1
 
-    def remember(self, sequence, op_id):
-        """The op is the forward op of the node with that number on this thread."""
+    def remember(self, sequence, op_id, callers):
+        """The op is the forward op of the node with that number on this thread. Frames around compiled code called it."""
         self._threads.add(HERE.number)
         forward = self._forward
         if len(forward) >= _MOST:
@@ -75,32 +79,32 @@ class Autograd:
             del forward[first]
         # A number that is used again must move to the end.
         forward.pop((sequence, HERE.number), None)
-        forward[sequence, HERE.number] = op_id
+        forward[sequence, HERE.number] = op_id, callers
 
     def node(self):
-        """(name's text, sequence number, forward op) of the node that runs on this thread, or None."""
+        """(name's text, sequence number, forward op and the frames that called it) of this thread's node, or None."""
         node = _current_node()
         if node is None:
             return None
         sequence = node._sequence_nr()
         # Nodes that accumulate gradients have the largest number.
         if not 0 <= sequence < 1 << 62:
-            return self._library.text(node.name()), -1, 0
-        op_id = self._forward_op(sequence)
-        if not op_id and sequence <= self._last_forgotten:
+            return self._library.text(node.name()), -1, _UNKNOWN
+        forward = self._forward_op(sequence)
+        if forward is _UNKNOWN and sequence <= self._last_forgotten:
             self._library.lose_op("the forward op of a gradient is no longer known")
-        return self._library.text(node.name()), sequence, op_id
+        return self._library.text(node.name()), sequence, forward
 
     def _forward_op(self, sequence):
         """The forward op on the thread that called backward. On another thread only if no other has such a number."""
         calls = self._calls
         if calls:
-            op_id = self._forward.get((sequence, calls[-1][0]))
-            if op_id is not None:
-                return op_id
+            op = self._forward.get((sequence, calls[-1][0]))
+            if op is not None:
+                return op
         ops = [self._forward.get((sequence, number)) for number in list(self._threads)]
-        found = [op_id for op_id in ops if op_id]
-        return found[0] if len(found) == 1 else 0
+        found = [op for op in ops if op]
+        return found[0] if len(found) == 1 else _UNKNOWN
 
     def outer_stack(self):
         """The stack of the call of backward that this thread works for, where that is another thread's."""

@@ -133,15 +133,19 @@ class CompiledCode:
         """The text of the module's path: the origin's, else that of the module that is being called."""
         return origin.module or module
 
-    def forward_op(self, origin):
-        """The op that stands for the forward operation of an origin: it has its line and module, and no launches."""
+    def forward_op(self, origin, callers):
+        """The op that stands for the forward operation of an origin: it has its line and module, and no launches.
+
+        `callers` are the frames around the compiled function, which may be a library's.
+        """
         if origin.state is None:
             return 0
-        key = origin.forward, origin.module, origin.state
+        state = self._library.state(origin.fields + callers) if callers else origin.state
+        key = origin.forward, origin.module, state
         op_id = self._forward.get(key)
         if op_id is None:
             name = self._library.text(origin.forward)
-            words = [_ORIGIN, name, _FORWARD, 0, -1, 0, 0, origin.module, 1, origin.state]
+            words = [_ORIGIN, name, _FORWARD, 0, -1, 0, 0, origin.module, 1, state]
             op_id = self._forward[key] = self._library.op_begin(words)
             self._library.op_end([op_id])
         return op_id

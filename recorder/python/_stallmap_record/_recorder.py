@@ -24,17 +24,18 @@ class Recorder:
         self._optimizers = optimizers
 
     def header(self, kind, text, frame, has_node):
-        """The first words of an op, and its sequence number where autograd made a node for it."""
+        """The first words of an op, its sequence number where autograd made a node for it, and its stack."""
         autograd = self._autograd
         node = autograd.node()
         outer = autograd.outer_stack() if node is not None else None
         stack = self._stacks.here(frame, outer, node is not None)
-        made = autograd.forward_sequence() if has_node else -1
+        # The node of compiled code is made before its first kernel.
+        made = autograd.forward_sequence() if has_node or stack.is_generated else -1
         origin = stack.origin
         if node is not None:
-            phase, (name, sequence, forward) = _BACKWARD, node
+            phase, (name, sequence, (forward, callers)) = _BACKWARD, node
         elif origin is not None and origin.is_backward:
-            phase, name, sequence, forward = _BACKWARD, 0, -1, 0
+            phase, name, sequence, forward, callers = _BACKWARD, 0, -1, 0, []
         else:
             # A closure that the optimizer calls computes the loss again, with gradients.
             in_optimizer = stack.in_optimizer and not torch.is_grad_enabled()
@@ -45,18 +46,15 @@ class Recorder:
             forward = 0
             if origin is not None:
                 module = self._compiled.module(origin, module)
-                forward = self._compiled.forward_op(origin) if phase == _BACKWARD else 0
+                forward = self._compiled.forward_op(origin, callers) if phase == _BACKWARD else 0
         step = self._optimizers.steps
-        return [kind, text, phase, step, sequence, name, forward, module, bool(stack.fields), stack.hash], made
+        return [kind, text, phase, step, sequence, name, forward, module, bool(stack.fields), stack.hash], made, stack
 
     def begin(self, schema, args, kwargs, frame):
         """Begins an op of PyTorch: (op_id, records, where results may be views)."""
-        words, made = self.header(TORCH, schema.text, frame, True)
+        words, made, stack = self.header(TORCH, schema.text, frame, True)
         places = self._arguments(words, schema, args, kwargs) if SESSION.tensors else (0, ())
-        op_id = self.library.op_begin(words)
-        if made >= 0:
-            self._autograd.remember(made, op_id)
-        return op_id, *places
+        return self._remembered(words, made, stack), *places
 
     def end(self, schema, op, result):
         """Ends it. `op` is the result of `begin`."""
@@ -123,7 +121,7 @@ class Recorder:
 
     def launch(self, text, names, values):
         """Begins the launch of a Triton kernel. Returns its op_id."""
-        words, _ = self.header(TRITON, text, caller(2), False)
+        words, made, stack = self.header(TRITON, text, caller(2), False)
         if SESSION.tensors:
             for position, (name, value) in enumerate(zip(names, values)):
                 if is_tensor(value):
@@ -132,21 +130,28 @@ class Recorder:
                     is_written = name.startswith(("out_ptr", "in_out_ptr"))
                     direction = INOUT if is_written else IN
                     self._tensors.add(words, value, direction, position, 0, self.library.text(name), NO_BASE)
-        return self.library.op_begin(words)
+        return self._remembered(words, made, stack)
+
+    def _remembered(self, words, made, stack):
+        """Begins an op, which may be the forward op of a node."""
+        op_id = self.library.op_begin(words)
+        if made >= 0:
+            self._autograd.remember(made, op_id, stack.callers)
+        return op_id
 
     def region(self, name):
         """Begins a region of the program. Returns its op_id."""
-        words, _ = self.header(REGION, self.library.text(name), caller(2), False)
+        words, _, _ = self.header(REGION, self.library.text(name), caller(2), False)
         return self.library.op_begin(words)
 
     def tuning(self, name):
         """Begins trials of a tuner. Returns the op_id."""
-        words, _ = self.header(TUNING, self.library.text(name), caller(3), False)
+        words, _, _ = self.header(TUNING, self.library.text(name), caller(3), False)
         return self.library.op_begin(words)
 
     def package(self, name, values):
         """Begins the call of a model that was compiled ahead of time. Returns the op_id."""
-        words, _ = self.header(TORCH, self.library.text(name), caller(3), False)
+        words, _, _ = self.header(TORCH, self.library.text(name), caller(3), False)
         if SESSION.tensors:
             self.plain(words, values)
         return self.library.op_begin(words)

@@ -16,10 +16,12 @@ _MOST = 100_000
 class Stack:
     """A recorded stack."""
 
-    __slots__ = ("codes", "fields", "hash", "in_optimizer", "is_generated", "origin")
+    __slots__ = ("callers", "codes", "fields", "hash", "in_optimizer", "is_generated", "origin")
 
-    def __init__(self, fields, hash, in_optimizer, codes, is_generated, origin):
+    def __init__(self, fields, hash, in_optimizer, codes, is_generated, origin, callers):
         self.fields = fields
+        # Of a call by generated code in forward: the fields of the frames around the compiled function.
+        self.callers = callers
         self.hash = hash
         self.in_optimizer = in_optimizer
         # True of a call by generated code, and the operation that it computes, where that is known.
@@ -64,7 +66,7 @@ class Stacks:
 
     def _record(self, frame, outer, is_backward):
         fields, codes, in_optimizer, is_generated, origin = [], [], False, False, None
-        compiled = None
+        compiled, callers = None, None
         own = (_OWN, *_public.folders)
         while frame is not None:
             code = frame.f_code
@@ -89,10 +91,13 @@ class Stacks:
                         fields += origin.fields
                         compiled = tuple(origin.fields[-4::2][:2]) if origin.fields else None
                         in_optimizer |= origin.in_optimizer
+                        callers = len(fields)
             frame = frame.f_back
         if outer is not None:
             fields += outer.fields
-        return Stack(fields, self._library.state(fields), in_optimizer, codes, is_generated, origin)
+        state = self._library.state(fields)
+        around = fields[callers:] if callers is not None else []
+        return Stack(fields, state, in_optimizer, codes, is_generated, origin, around)
 
 
 def caller(depth):

@@ -33,7 +33,8 @@ WITH generated AS (
   SELECT
     o.frame_id, o.rank, o.op, CAST(o.phase AS VARCHAR) AS phase, o.forward_op, o.module_path, o.weight,
     o.phase IS NOT NULL AS is_traced,
-    CASE WHEN s.user_frames IS NOT NULL OR o.phase = 'backward' THEN s.line END AS line,
+    -- If it was a library's function that was compiled, the user's line is that of its call.
+    CASE WHEN s.user_frames IS NOT NULL THEN s.line END AS line,
     f.file || ':' || CAST(f.line AS VARCHAR) || ' ' || f.function AS generated_line
   FROM compiled_origin o
   JOIN python_frame f ON f.frame_id = o.frame_id
