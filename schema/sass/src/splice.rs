@@ -15,10 +15,16 @@
 //! Nothing is alive before a kernel's first instruction, nor at an exit: the other code uses any register. It is appended to
 //! the kernel's section, and all sections behind it move.
 
+mod markers;
+
 use goblin::elf::Elf;
 
 use crate::cubin::{CodeSection, Cubin};
-use crate::word::Sm;
+use crate::decode::decode;
+use crate::instruction::SassInstruction;
+use crate::word::{InstructionWord, Sm};
+use markers::MarkerPlan;
+pub use markers::{EVENT_BYTES, MARKER_BITS, WarpMarker};
 
 /// Instructions by their lowest twelve bits: family and form.
 mod opcode {
@@ -26,6 +32,8 @@ mod opcode {
     pub(super) const BRANCH: u128 = 0x947;
     pub(super) const EXIT: u128 = 0x94d;
     pub(super) const STORE: u128 = 0x986;
+    /// A store to shared memory. It ends the code for a begin, and is left out of copies: its registers may be used.
+    pub(super) const SHARED_STORE: u128 = 0x988;
     /// Operations on the flow of control, whose meaning may depend on where they are.
     pub(super) const CONTROL: std::ops::Range<u128> = 0x940..0x960;
     /// Calls and branches with an offset.
@@ -36,7 +44,11 @@ mod opcode {
 const BRANCH_TO_ITSELF: u128 = 0x000f_c000_0383_ffff_ffff_fffc_00fc_7947;
 /// `MEMBAR.SC.CTA`. It sets barrier 0 when it is done.
 const FENCE: u128 = 0x0001_ec00_0000_0000_0000_0000_0000_7992;
-const PADDING: u128 = 0x000f_c000_0000_0000_0000_0000_0000_7918;
+/// A NOP that waits for nothing and sets no barrier, without the cycles to the next instruction.
+const NO_OPERATION: u128 = 0x000f_c000_0000_0000_0000_0000_0000_7918;
+/// The bits of an instruction with its waits and the cycles to the next one.
+const SCHEDULE: u128 = ALL_BARRIERS << WAIT_SHIFT | 0x1f << 105;
+const PADDING: u128 = NO_OPERATION;
 
 /// An unconditional guard: the predicate that is always true.
 const ALWAYS: u128 = 7;
@@ -64,6 +76,7 @@ mod elf {
     pub(super) const SECTION_BYTES: usize = 64;
     pub(super) const SECTION_OFFSET: usize = 0x18;
     pub(super) const SECTION_SIZE: usize = 0x20;
+    pub(super) const SECTION_INFO: usize = 0x2c;
     pub(super) const PROGRAM_BYTES: usize = 56;
     pub(super) const PROGRAM_OFFSET: usize = 0x08;
     pub(super) const PROGRAM_FILE_SIZE: usize = 0x20;
@@ -78,6 +91,21 @@ pub struct SplicedCode {
     begin: Vec<u128>,
     end: Vec<u128>,
     registers: u32,
+    /// Bytes of a warp's ring of events. `None` where warps note no moments.
+    ring_bytes: Option<u32>,
+}
+
+/// A copy of a cubin with a kernel that runs other code, too.
+#[derive(Clone, Debug)]
+pub struct SplicedKernel {
+    /// The cubin.
+    pub cubin: Vec<u8>,
+    /// The moments that its warps note, by number.
+    pub markers: Vec<WarpMarker>,
+    /// Moments that are not noted: no registers were free.
+    pub unmarked: u32,
+    /// General registers that a lane of the copy needs.
+    pub registers: u32,
 }
 
 impl SplicedCode {
@@ -100,7 +128,21 @@ impl SplicedCode {
             return Err("its code has other exits than expected".to_owned());
         }
         let registers = enter.registers.max(exit.registers).ok_or("its registers are not known")?;
-        Ok(Self { begin, end, registers })
+        Ok(Self { begin, end, registers, ring_bytes: None })
+    }
+
+    /// Lets warps note moments in rings of so many bytes, a power of two. The begin stores the address of a warp's ring.
+    ///
+    /// # Errors
+    /// Code without such a store, or with branches.
+    pub fn with_rings(mut self, ring_bytes: u32) -> Result<Self, String> {
+        let stores = self.begin.iter().filter(|word| is(**word, opcode::SHARED_STORE)).count();
+        let branches = self.begin.iter().any(|word| is(*word, opcode::BRANCH));
+        if stores != 1 || branches || !ring_bytes.is_power_of_two() {
+            return Err("its code has another form than expected".to_owned());
+        }
+        self.ring_bytes = Some(ring_bytes);
+        Ok(self)
     }
 }
 
@@ -134,24 +176,44 @@ fn section_of<'a>(cubin: &'a Cubin, kernel: &str) -> Option<(usize, &'a CodeSect
 ///
 /// # Errors
 /// The reason why there is none.
-pub fn spliced(bytes: &[u8], kernel: &str, other: &SplicedCode) -> Result<Vec<u8>, &'static str> {
+pub fn spliced(bytes: &[u8], kernel: &str, other: &SplicedCode) -> Result<SplicedKernel, &'static str> {
     let cubin = Cubin::read(bytes).map_err(|_| "its cubin cannot be read")?;
     if cubin.sm != ARCHITECTURE {
         return Err("code of its architecture cannot be changed");
     }
     let (_, section) = section_of(&cubin, kernel).ok_or("its cubin has no such kernel")?;
     let code: Vec<u128> = bytes.get(section.bytes.clone()).map(words).into_iter().flatten().collect();
-    let code = changed(&code, section, other)?;
-    grown(bytes, section, &code).ok_or("its cubin has another form than expected")
+    let instructions: Vec<SassInstruction> =
+        code.iter().map(|word| decode(InstructionWord(*word), cubin.sm)).collect();
+    let plan =
+        other.ring_bytes.map(|ring_bytes| MarkerPlan::new(&instructions, section, ring_bytes)).transpose()?;
+    let held = section.registers.unwrap_or(0);
+    let needed = plan.as_ref().map_or(held, |plan| plan.needed.max(other.registers));
+    // Registers are given in units of eight.
+    if section.registers.is_some() && needed.next_multiple_of(8) < other.registers {
+        return Err("it has fewer registers than the code needs");
+    }
+    let code = changed(&code, section, other, plan.as_ref())?;
+    let mut copy = grown(bytes, section, &code).ok_or("its cubin has another form than expected")?;
+    if needed > held {
+        set_registers(&mut copy, kernel, needed).ok_or("its cubin has another form than expected")?;
+    }
+    Ok(SplicedKernel {
+        cubin: copy,
+        markers: plan.iter().flat_map(MarkerPlan::markers).collect(),
+        unmarked: plan.map_or(0, |plan| plan.unmarked),
+        registers: needed,
+    })
 }
 
 /// The code of a kernel's section with other code.
-fn changed(code: &[u128], section: &CodeSection, other: &SplicedCode) -> Result<Vec<u128>, &'static str> {
+fn changed(
+    code: &[u128],
+    section: &CodeSection,
+    other: &SplicedCode,
+    plan: Option<&MarkerPlan>,
+) -> Result<Vec<u128>, &'static str> {
     let first = *code.first().ok_or("its cubin has no such kernel")?;
-    // Registers are given in units of eight.
-    if section.registers.is_some_and(|registers| registers.next_multiple_of(8) < other.registers) {
-        return Err("it has fewer registers than the code needs");
-    }
     if opcode::CONTROL.contains(&(first & 0xfff)) || section.references.contains_key(&0) {
         return Err("its first instruction cannot move");
     }
@@ -165,8 +227,18 @@ fn changed(code: &[u128], section: &CodeSection, other: &SplicedCode) -> Result<
     let begin = changed.len();
     changed[0] = branch(0, begin, ALWAYS, 0);
     let (_, body) = other.begin.split_last().ok_or("it has fewer registers than the code needs")?;
-    changed
-        .extend(body.iter().map(|word| if is(*word, opcode::STORE) { says_when_read(*word) } else { *word }));
+    for word in body {
+        match plan {
+            Some(plan) if is(*word, opcode::SHARED_STORE) => {
+                let low = InstructionWord(*word).byte(32);
+                changed.extend(plan.begin((low, low + 1), *word >> WAIT_SHIFT & ALL_BARRIERS));
+            }
+            // What is behind it may rely on its waits.
+            None if is(*word, opcode::SHARED_STORE) => changed.push(NO_OPERATION | *word & SCHEDULE),
+            _ if is(*word, opcode::STORE) => changed.push(says_when_read(*word)),
+            _ => changed.push(*word),
+        }
+    }
     changed.push(first);
     let back = changed.len();
     changed.push(branch(back, 1, ALWAYS, ALL_BARRIERS));
@@ -175,15 +247,38 @@ fn changed(code: &[u128], section: &CodeSection, other: &SplicedCode) -> Result<
     let mut rest = other.end.iter();
     changed.extend(rest.next().map(|word| word | ALL_BARRIERS << WAIT_SHIFT));
     changed.extend(rest);
-    changed.push(BRANCH_TO_ITSELF);
-    let whole = changed.len().next_multiple_of(ALIGNMENT / INSTRUCTION);
-    changed.resize(whole, PADDING);
     for (at, word) in changed.iter_mut().enumerate().take(begin) {
         if is(*word, opcode::EXIT) {
             *word = branch(at, end, *word >> GUARD_SHIFT & GUARD_MASK, ALL_BARRIERS);
         }
     }
+    if let Some(plan) = plan {
+        plan.apply(&mut changed);
+    }
+    changed.push(BRANCH_TO_ITSELF);
+    let whole = changed.len().next_multiple_of(ALIGNMENT / INSTRUCTION);
+    changed.resize(whole, PADDING);
     Ok(changed)
+}
+
+/// Sets the general registers of a kernel's lanes: in its section's header, and in the information for the driver.
+fn set_registers(bytes: &mut [u8], kernel: &str, registers: u32) -> Option<()> {
+    let parsed = Elf::parse(bytes).ok()?;
+    let section = format!(".text.{kernel}");
+    let headers = usize::try_from(parsed.header.e_shoff).ok()?;
+    let name = |offset| parsed.shdr_strtab.get_at(offset);
+    let number = parsed.section_headers.iter().position(|header| name(header.sh_name) == Some(&section))?;
+    let symbol =
+        parsed.syms.iter().position(|symbol| parsed.strtab.get_at(symbol.st_name) == Some(kernel))?;
+    let info = parsed.section_headers.iter().find(|header| name(header.sh_name) == Some(".nv.info"))?;
+    let range = info.file_range()?;
+    let record = [0x0008_2f04, u32::try_from(symbol).ok()?].map(u32::to_le_bytes).concat();
+    let at = bytes.get(range.clone())?.windows(record.len()).position(|part| part == record)?;
+    let at = range.start + at + record.len();
+    *bytes.get_mut(at..)?.first_chunk_mut()? = registers.to_le_bytes();
+    let field = headers + number * elf::SECTION_BYTES + elf::SECTION_INFO + 3;
+    *bytes.get_mut(field)? = u8::try_from(registers).ok()?;
+    Some(())
 }
 
 /// A store that sets barrier 0 when it has read its registers, unless it sets one already.

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::register::Registers;
 
 const TIMER: &[u8] = include_bytes!("../../testdata/block.sm_90.cubin");
 const BEGIN: &str = "stallmap_block_enter";
@@ -36,7 +37,7 @@ fn a_kernel_begins_and_ends_in_the_other_code() {
         for kernel in kernels(bytes) {
             let before = code(bytes, &kernel);
             let after = match spliced(bytes, &kernel, &timer) {
-                Ok(changed) => code(&changed, &kernel),
+                Ok(changed) => code(&changed.cubin, &kernel),
                 Err(reason) => panic!("{kernel}: {reason}"),
             };
             seen += 1;
@@ -71,7 +72,7 @@ fn the_rest_of_a_cubin_stays() {
     let timer = SplicedCode::read(TIMER, BEGIN, END).unwrap();
     for bytes in KERNELS {
         let kernel = kernels(bytes).remove(0);
-        let changed = spliced(bytes, &kernel, &timer).unwrap();
+        let changed = spliced(bytes, &kernel, &timer).unwrap().cubin;
         let (old, new) = (Elf::parse(bytes).unwrap(), Elf::parse(&changed).unwrap());
         let mut grown = BTreeSet::new();
         for (number, (before, after)) in old.section_headers.iter().zip(&new.section_headers).enumerate() {
@@ -103,12 +104,12 @@ fn what_cannot_be_spliced_is_refused() {
     let timer = SplicedCode::read(TIMER, BEGIN, END).unwrap();
     let older = include_bytes!("../../testdata/cubins/calls.sm_80.abi7.cubin");
     let kernel = kernels(older).remove(0);
-    assert_eq!(spliced(older, &kernel, &timer), Err("code of its architecture cannot be changed"));
-    assert_eq!(spliced(KERNELS[0], "no_such_kernel", &timer), Err("its cubin has no such kernel"));
+    assert_eq!(spliced(older, &kernel, &timer).err(), Some("code of its architecture cannot be changed"));
+    assert_eq!(spliced(KERNELS[0], "no_such_kernel", &timer).err(), Some("its cubin has no such kernel"));
     let wide = SplicedCode { registers: 300, ..timer.clone() };
     let kernel = kernels(KERNELS[0]).remove(0);
-    assert_eq!(spliced(KERNELS[0], &kernel, &wide), Err("it has fewer registers than the code needs"));
-    assert_eq!(spliced(b"no cubin", "k", &timer), Err("its cubin cannot be read"));
+    assert_eq!(spliced(KERNELS[0], &kernel, &wide).err(), Some("it has fewer registers than the code needs"));
+    assert_eq!(spliced(b"no cubin", "k", &timer).err(), Some("its cubin cannot be read"));
     assert!(SplicedCode::read(KERNELS[0], BEGIN, END).is_err());
 }
 
@@ -120,4 +121,42 @@ fn branches_lead_where_they_say() {
         assert_eq!((word >> GUARD_SHIFT & GUARD_MASK, word >> WAIT_SHIFT & ALL_BARRIERS), (9, 5));
     }
     assert_eq!(branch(5, 5, ALWAYS, 0), BRANCH_TO_ITSELF);
+}
+
+#[test]
+fn warps_note_the_moments_around_waits() {
+    let bytes = include_bytes!("../../testdata/waits.sm_90.cubin");
+    let timer = SplicedCode::read(TIMER, "stallmap_warp_enter", END).unwrap().with_rings(8192).unwrap();
+    let copy = spliced(bytes, "waits", &timer).unwrap();
+    let decoded = |bytes: &[u8]| -> Vec<SassInstruction> {
+        code(bytes, "waits").iter().map(|word| decode(InstructionWord(*word), ARCHITECTURE)).collect()
+    };
+    let (before, after) = (decoded(bytes), decoded(&copy.cubin));
+    let index = |marker: &WarpMarker| (marker.offset / 16) as usize;
+    let mut names: Vec<(&str, bool)> =
+        copy.markers.iter().map(|marker| (before[index(marker)].mnemonic.unwrap(), marker.is_end)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let waits = ["BAR", "DEPBAR", "SYNCS"].into_iter().flat_map(|name| [(name, false), (name, true)]);
+    let expected: BTreeSet<_> = waits.chain([("LDGSTS", false)]).collect();
+    assert!(expected.is_subset(&names.iter().copied().collect()), "{names:?}");
+    assert_eq!((copy.unmarked, copy.registers > 24), (0, false));
+    let own = before.iter().fold(Registers::NONE, |all, one| all.or(&one.reads).or(&one.writes));
+    for marker in &copy.markers {
+        // From the kernel into the code of the site, through the instruction, and back behind it.
+        let at = index(marker);
+        let words = code(&copy.cubin, "waits");
+        let start = leads_to(&words, at);
+        let back = start + words[start..].iter().position(|word| is(*word, opcode::BRANCH)).unwrap();
+        assert_eq!(leads_to(&words, back), at + 1);
+        let site = &after[start..back];
+        let is_moved =
+            |one: &&SassInstruction| one.mnemonic == before[at].mnemonic && one.guard == before[at].guard;
+        assert_eq!(site.iter().filter(is_moved).count(), 1);
+        let notes = site.iter().filter(|one| !is_moved(one));
+        let written = notes.fold(Registers::NONE, |all, one| all.or(&one.writes));
+        assert!(!written.is_empty() && !written.intersects(&own), "{written}");
+    }
+    let registers = Cubin::read(&copy.cubin).unwrap().sections.iter().map(|section| section.registers).max();
+    assert_eq!(registers, Some(Some(copy.registers)));
 }
