@@ -1,6 +1,6 @@
 -- Tensors
--- Tensors by name, or by op, line and shape of their allocation. If not all captures have such a shape, by the
--- number of dimensions. Rows in parentheses are unattributed.
+-- Tensors by name, or by op, line and shape of their allocation. If not all captures have such a shape, or the line has
+-- more than 8, by the number of dimensions. Rows in parentheses are unattributed.
 WITH tensor AS (
   SELECT
     t.capture, t.tensor_id,
@@ -17,7 +17,7 @@ WITH tensor AS (
   FROM every.tensor_context t
   LEFT JOIN every.line_place p ON p.capture = t.capture AND p.line = t.birth_line
 ), shared AS (
-  SELECT what, place, type, count(DISTINCT capture) AS captures
+  SELECT what, place, type, count(DISTINCT capture) AS captures, count(*) OVER (PARTITION BY what, place) AS types
   FROM tensor
   WHERE place IS NOT NULL
   GROUP BY what, place, type
@@ -27,7 +27,7 @@ SELECT
   CASE
     WHEN m.charge <> 'tensor' THEN m.charge
     WHEN t.place IS NULL THEN 'named ' || t.what
-    ELSE t.what || ' at ' || t.place || ' ' || CASE WHEN s.captures = $captures THEN t.type ELSE t.kind END
+    ELSE t.what || ' at ' || t.place || ' ' || CASE WHEN s.captures = $captures AND s.types <= 8 THEN t.type ELSE t.kind END
   END AS key,
   CASE m.charge
     WHEN 'tensor' THEN t.what

@@ -22,7 +22,7 @@ SELECT
   o.target, o.object_id, o.remainder, o.object, o.label, o.label_source, o.type, o.op, o.born_at, s.stalled_at, s.samples,
   s.sample_weight, s.samples / nullif(o.all_samples, 0.0) AS share, s.memory_samples,
   CASE WHEN s.memory_samples > 0.0 THEN s.memory_samples / o.all_memory_samples END AS memory_share, s.waited_samples, s.time_ns,
-  o.family
+  o.family, o.family_type, o.family_id
 FROM summed s
 JOIN named o ON coalesce(o.target, '') = coalesce(s.target, '') AND coalesce(o.object_id, 0) = coalesce(s.object_id, 0)
   AND coalesce(o.remainder, '') = coalesce(s.remainder, '')

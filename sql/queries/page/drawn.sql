@@ -7,7 +7,7 @@ WITH cost AS (
   SELECT tensor_id, sum(lane_count) AS accesses FROM pc_tensor WHERE target = 'tensor' GROUP BY tensor_id
 ), alike AS (
   SELECT
-    n.label AS name, n.type, n.op, n.born_at,
+    n.label AS name, n.family_type AS type, n.op, n.born_at,
     first_value(n.object_id ORDER BY coalesce(c.samples, 0.0) DESC, coalesce(t.accesses, 0) DESC, n.object_id)
       AS tensor_id,
     count(*) AS equal_tensors,
@@ -17,7 +17,7 @@ WITH cost AS (
   LEFT JOIN cost c ON c.object_id = n.object_id
   LEFT JOIN touched t ON t.tensor_id = n.object_id
   WHERE n.target = 'tensor' AND (c.object_id IS NOT NULL OR t.tensor_id IS NOT NULL)
-  GROUP BY n.name, n.label, n.type, n.op, n.born_at
+  GROUP BY n.name, n.label, n.family_type, n.op, n.born_at
 )
 SELECT tensor_id AS drawn_tensor_id, name AS tensor, type, op, born_at, equal_tensors, samples, accesses
 FROM alike

@@ -20,20 +20,15 @@ WITH accessed AS (
     sum(ideal_sectors) / sum(request_count) AS ideal_sectors, sum(excess_samples) AS excess_samples
   FROM accessed
   GROUP BY kernel_function_id, function_id, pc, target, object_id
-), listed AS (
-  SELECT
-    *, min(CASE WHEN target = 'tensor' THEN object_id END) OVER (PARTITION BY object, type, op, born_at) AS tensor_id
-  FROM object_cost
-  WHERE object_id IS NOT NULL
 ), ranked AS (
   SELECT
-    c.*, o.object, o.label, o.type, o.op, o.born_at, o.tensor_id,
+    c.*, o.label, o.type, CASE WHEN o.target = 'tensor' THEN o.family_id END AS tensor_id,
     row_number() OVER (
-      PARTITION BY o.object, o.type, o.op, o.born_at
+      PARTITION BY o.target, o.family_id
       ORDER BY c.excess_samples DESC, c.samples DESC, c.function_id, c.pc, c.object_id
     ) AS turn
   FROM cost c
-  JOIN listed o ON o.target = c.target AND o.object_id = c.object_id
+  JOIN object_cost o ON o.target = c.target AND o.object_id = c.object_id
 ), placed AS (
   SELECT
     *, row_number() OVER (ORDER BY excess_samples DESC, samples DESC, function_id, pc, object_id) AS place,

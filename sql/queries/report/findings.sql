@@ -1,12 +1,7 @@
 -- Findings
 -- Inefficiencies and recommended changes (→). saving: upper bound. share: current cost. Both in % of all samples. Two
 -- findings can share samples, so savings do not add up. The view `finding` has all, each with a query for its evidence.
-WITH listed AS (
-  -- The tensor by which the section of tensors lists its group.
-  SELECT object_id, min(object_id) OVER (PARTITION BY object, type, op, born_at) AS tensor_id
-  FROM object_cost
-  WHERE target = 'tensor'
-), named AS (
+WITH named AS (
   SELECT kernel, max(function_id) AS function_id FROM kernel_name GROUP BY kernel HAVING count(*) = 1
 ), placed AS (
   SELECT *, least($top + 1, row_number() OVER (
@@ -32,9 +27,9 @@ SELECT
   -- For programs, and for the page's links. The text report omits them.
   CASE WHEN place <= $top THEN max(line) END AS line,
   CASE WHEN place <= $top THEN max(n.function_id) END AS function_id,
-  CASE WHEN place <= $top THEN max(t.tensor_id) END AS tensor_id
+  CASE WHEN place <= $top THEN max(t.family_id) END AS tensor_id
 FROM placed p
-LEFT JOIN listed t ON t.object_id = p.tensor_id
+LEFT JOIN target_context t ON t.target = 'tensor' AND t.object_id = p.tensor_id
 LEFT JOIN named n ON n.kernel = p.kernel
 GROUP BY place
 ORDER BY place

@@ -15,12 +15,12 @@ WITH launched AS (
     AND (p.python_line IS NOT DISTINCT FROM l.python_line)
 ), named AS (
   -- Objects with equal names are one: each step allocates its buffers again.
-  SELECT target, min(object_id) AS named_id, name, type FROM target_context GROUP BY target, name, type
+  SELECT target, min(object_id) AS named_id, name, family_type AS type FROM target_context GROUP BY target, name, family_type
 ), object AS (
-  SELECT t.target, t.object_id, t.label, n.named_id
+  SELECT t.target, t.object_id, t.label, t.family_id, n.named_id
   FROM target_context t
   JOIN named n ON (n.target IS NOT DISTINCT FROM t.target) AND (n.name IS NOT DISTINCT FROM t.name)
-    AND (n.type IS NOT DISTINCT FROM t.type)
+    AND (n.type IS NOT DISTINCT FROM t.family_type)
 ), charged AS (
   SELECT
     kernel_id, stall_reason, function_id, pc, producer_function_id, producer_pc, confidence, charge, target, evidence,
@@ -28,11 +28,6 @@ WITH launched AS (
   FROM memory_charge
   GROUP BY kernel_id, stall_reason, function_id, pc, producer_function_id, producer_pc, confidence, charge, target,
     evidence, coalesce(tensor_id, storage_id, allocation_id)
-), listed AS (
-  -- The tensor by which the section of tensors lists its group.
-  SELECT object_id, min(object_id) OVER (PARTITION BY object, type, op, born_at) AS tensor_id
-  FROM object_cost
-  WHERE target = 'tensor'
 ), accessed AS (
   -- Accesses by the same launches to the same objects.
   SELECT
@@ -56,11 +51,10 @@ WITH launched AS (
 ), alike AS (
   SELECT
     c.place_id, c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge,
-    c.target, c.evidence, t.named_id, max(t.label) AS label, max(o.tensor_id) AS tensor_id, sum(c.samples) AS samples,
+    c.target, c.evidence, t.named_id, max(t.label) AS label, max(CASE WHEN c.target = 'tensor' THEN t.family_id END) AS tensor_id, sum(c.samples) AS samples,
     sum(c.requests) AS requests, sum(c.sectors) AS sectors, sum(c.ideal_sectors) AS ideal_sectors
   FROM paid c
   LEFT JOIN object t ON t.target = c.target AND t.object_id = c.object_id
-  LEFT JOIN listed o ON c.target = 'tensor' AND o.object_id = c.object_id
   GROUP BY c.place_id, c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence,
     c.charge, c.target, c.evidence, t.named_id
 ), cost AS (

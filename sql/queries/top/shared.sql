@@ -11,7 +11,7 @@ WITH behind AS (
 ), object AS (
   SELECT
     CASE WHEN s.object_id IS NULL THEN '(unknown or computed)' ELSE coalesce(t.name, 'unnamed') END AS object,
-    t.type, t.op, t.born_at,
+    t.family_type AS type, t.op, t.born_at,
     max(CASE WHEN s.object_id IS NULL THEN '(unknown or computed)' ELSE coalesce(t.label, 'unnamed') END) AS label,
     max(t.label_source) AS label_source, count(*) AS objects, sum(s.samples) AS shared_samples,
     sum(coalesce(c.waited_samples, 0.0)) AS waited_samples
@@ -19,7 +19,7 @@ WITH behind AS (
   LEFT JOIN charged c ON c.target = s.target AND c.object_id = s.object_id
   LEFT JOIN target_context t ON t.target = s.target AND t.object_id = s.object_id
   GROUP BY
-    CASE WHEN s.object_id IS NULL THEN '(unknown or computed)' ELSE coalesce(t.name, 'unnamed') END, t.type, t.op,
+    CASE WHEN s.object_id IS NULL THEN '(unknown or computed)' ELSE coalesce(t.name, 'unnamed') END, t.family_type, t.op,
     t.born_at
 ), placed AS (
   SELECT

@@ -4,7 +4,7 @@
 -- parentheses are unattributed. All rows add up to the samples.
 WITH cost AS (
   SELECT
-    remainder, family AS object, type, op, born_at,
+    remainder, family AS object, family_type AS type, op, born_at,
     CASE WHEN count(DISTINCT object) > 1 THEN family ELSE max(label) END AS label, max(label_source) AS label_source,
     first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
     sum(CASE WHEN target = 'tensor' THEN 1 ELSE 0 END) AS tensors,
@@ -14,7 +14,7 @@ WITH cost AS (
     sum(memory_share) AS memory_share,
     sum(time_ns) AS time_ns
   FROM object_cost
-  GROUP BY remainder, family, type, op, born_at
+  GROUP BY remainder, family, family_type, op, born_at
 ), placed AS (
   -- Objects by cost, the rest aggregated, then unattributed rows by cost.
   SELECT *, CASE WHEN remainder IS NULL THEN least($top + 1, row_number() OVER (

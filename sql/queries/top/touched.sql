@@ -14,11 +14,11 @@ WITH touched AS (
 ), object AS (
   SELECT
     coalesce(t.label, t.name, u.remainder) AS label,
-    t.type, t.op, t.born_at, count(*) AS objects, sum(u.sectors) AS sectors,
+    t.family_type AS type, t.op, t.born_at, count(*) AS objects, sum(u.sectors) AS sectors,
     sum(u.ideal_sectors) AS ideal_sectors, sum(u.bytes) AS bytes, sum(u.requests) AS requests
   FROM touched u
   LEFT JOIN target_context t ON t.target = u.target AND t.object_id = u.object_id
-  GROUP BY coalesce(t.label, t.name, u.remainder), t.type, t.op, t.born_at
+  GROUP BY coalesce(t.label, t.name, u.remainder), t.family_type, t.op, t.born_at
 ), placed AS (
   SELECT *, least($top + 1, row_number() OVER (ORDER BY sectors DESC, label, type, op, born_at)) AS place FROM object
 ), total AS (

@@ -20,14 +20,14 @@ WITH charged AS (
   GROUP BY m.target, m.object_id
 ), object AS (
   SELECT
-    coalesce(t.name, 'unnamed') AS object, t.type, t.op, t.born_at, max(coalesce(t.label, 'unnamed')) AS label,
+    coalesce(t.name, 'unnamed') AS object, t.family_type AS type, t.op, t.born_at, max(coalesce(t.label, 'unnamed')) AS label,
     max(t.label_source) AS label_source, count(*) AS objects, sum(c.samples) AS samples,
     sum(c.waited_samples) AS waited_samples, sum(c.time_ns) AS time_ns, sum(o.device_bytes) AS device_bytes,
     sum(o.l2_bytes) AS l2_bytes, sum(o.launch_ns) AS launch_ns, sum(o.busy_ns) AS busy_ns
   FROM charged c
   LEFT JOIN object_traffic o ON o.target = c.target AND o.object_id = c.object_id
   LEFT JOIN target_context t ON t.target = c.target AND t.object_id = c.object_id
-  GROUP BY coalesce(t.name, 'unnamed'), t.type, t.op, t.born_at
+  GROUP BY coalesce(t.name, 'unnamed'), t.family_type, t.op, t.born_at
 ), placed AS (
   SELECT
     *,

@@ -17,7 +17,7 @@ WITH used AS (
   GROUP BY target, object_id, remainder
 ), named AS (
   SELECT
-    s.*, t.type, t.op, t.born_at, CASE WHEN s.remainder IS NULL THEN coalesce(t.name, 'unnamed') END AS object,
+    s.*, t.family_type AS type, t.op, t.born_at, CASE WHEN s.remainder IS NULL THEN coalesce(t.name, 'unnamed') END AS object,
     CASE WHEN s.remainder IS NULL THEN coalesce(t.family, 'unnamed') END AS family,
     CASE WHEN s.remainder IS NULL THEN coalesce(t.label, 'unnamed') END AS label
   FROM summed s

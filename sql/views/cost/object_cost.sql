@@ -36,8 +36,12 @@ CREATE VIEW object_cost (
   -- Samples of warps that wait for it, as in `stall_charge`. More or less than `samples` only where memory is busy.
   waited_samples,
   time_ns,
-  -- Its name with `*` for the numbers of layers, as in `target_context`.
-  family
+  -- The family that rankings sum it in, as in `target_context`.
+  family,
+  -- Its type.
+  family_type,
+  -- Its smallest object.
+  family_id
 ) AS
 WITH used AS (
   SELECT
@@ -76,6 +80,8 @@ SELECT
   CASE WHEN s.memory_samples > 0.0 THEN s.memory_samples / sum(s.memory_samples) OVER () END,
   s.waited_samples,
   s.time_ns,
-  CASE WHEN s.remainder IS NULL THEN coalesce(t.family, 'unnamed') END
+  CASE WHEN s.remainder IS NULL THEN coalesce(t.family, 'unnamed') END,
+  t.family_type,
+  t.family_id
 FROM summed s
 LEFT JOIN target_context t ON t.target = s.target AND t.object_id = s.object_id

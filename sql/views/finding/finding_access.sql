@@ -36,7 +36,7 @@ CREATE VIEW finding_access (
 ) AS
 WITH summed AS (
   SELECT
-    s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at, max(c.label) AS label,
+    s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.family_type AS type, c.born_at, max(c.label) AS label,
     first_value(s.object_id ORDER BY s.samples DESC, s.object_id) AS object_id,
     first_value(s.tensor_id ORDER BY s.samples DESC, s.object_id) AS tensor_id,
     first_value(s.class ORDER BY s.samples DESC, s.object_id, s.pc) AS class,
@@ -49,7 +49,7 @@ WITH summed AS (
     sum(s.ideal_sectors) / sum(s.request_count) AS ideal_per_request
   FROM access_fault s
   LEFT JOIN target_context c ON c.target = s.target AND c.object_id = s.object_id
-  GROUP BY s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at
+  GROUP BY s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.family_type, c.born_at
 ), bounded AS (
   SELECT
     s.* EXCEPT (fix_ns),

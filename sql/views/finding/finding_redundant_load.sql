@@ -50,7 +50,7 @@ WITH charged AS (
   GROUP BY kernel_id, function_id, pc
 ), summed AS (
   SELECT
-    a.kernel_function_id, g.scope, l.op, line_label(l.line, l.forward_line) AS line, c.name, c.type,
+    a.kernel_function_id, g.scope, l.op, line_label(l.line, l.forward_line) AS line, c.name, c.family_type AS type,
     max(c.label) AS label,
     first_value(a.object_id ORDER BY a.samples DESC, a.object_id) AS object_id,
     first_value(a.tensor_id ORDER BY a.samples DESC, a.object_id) AS tensor_id,
@@ -61,7 +61,7 @@ WITH charged AS (
   JOIN again g ON g.kernel_id = coalesce(n.accesses_of, a.kernel_id) AND g.function_id = a.function_id AND g.pc = a.pc
   JOIN launch_context l ON l.kernel_id = a.kernel_id
   LEFT JOIN target_context c ON c.target = a.target AND c.object_id = a.object_id
-  GROUP BY a.kernel_function_id, g.scope, l.op, line_label(l.line, l.forward_line), c.name, c.type
+  GROUP BY a.kernel_function_id, g.scope, l.op, line_label(l.line, l.forward_line), c.name, c.family_type
 )
 SELECT
   'redundant_load', coalesce(s.label, 'global memory') || ' in ' || n.short_kernel,

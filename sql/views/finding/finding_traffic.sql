@@ -52,7 +52,7 @@ WITH touched AS (
   WHERE place = 1
 ), summed AS (
   SELECT
-    l.function_id, l.op, line_label(l.line, l.forward_line) AS line, m.resource, m.target, o.family, o.type,
+    l.function_id, l.op, line_label(l.line, l.forward_line) AS line, m.resource, m.target, o.family, o.family_type AS type,
     o.born_at, CASE WHEN count(DISTINCT o.name) > 1 THEN o.family ELSE max(o.label) END AS label,
     first_value(m.tensor_id ORDER BY c.samples DESC, m.object_id) AS tensor_id,
     coalesce(bool_and(o.label_source = 'name' AND NOT regexp_like(o.name, '^(gradient|optimizer state) of ')), false) AS is_parameter,
@@ -64,7 +64,7 @@ WITH touched AS (
   JOIN launch_context l ON l.kernel_id = m.kernel_id
   LEFT JOIN traffic_relief r ON r.kernel_id = m.kernel_id AND r.target = m.target AND r.object_id = m.object_id
   LEFT JOIN target_context o ON o.target = m.target AND o.object_id = m.object_id
-  GROUP BY l.function_id, l.op, line_label(l.line, l.forward_line), m.resource, m.target, o.family, o.type,
+  GROUP BY l.function_id, l.op, line_label(l.line, l.forward_line), m.resource, m.target, o.family, o.family_type,
     o.born_at
 ), worded AS (
   SELECT
