@@ -60,6 +60,7 @@ pub const ALL: &[TableDef] = &[
     memory::AccessHistogram::TABLE,
     sample::PcSample::TABLE,
     block::BlockTime::TABLE,
+    block::WarpEvent::TABLE,
     replay::Bundle::TABLE,
     replay::BundlePage::TABLE,
     replay::BundleSymbol::TABLE,
@@ -96,6 +97,7 @@ const ADDED: &[&[TableDef]] = &[
     &[memory::StorageRequest::TABLE, memory::AllocationFailure::TABLE],
     &[hlo::HloModule::TABLE, hlo::HloInstruction::TABLE, hlo::HloSource::TABLE, hlo::HloLaunch::TABLE],
     &[block::BlockTime::TABLE],
+    &[block::WarpEvent::TABLE],
     &[native::NativeFrame::TABLE, native::NativeState::TABLE],
     &[launch::LaunchTexture::TABLE],
 ];

@@ -58,6 +58,13 @@ words! {
         /// Copies of kernels that note when and where their blocks run.
         Blocks = "blocks",
     }
+    /// A moment of a warp at an instruction.
+    WarpMoment {
+        /// The instruction is about to be issued: what it waits for itself is done.
+        Issue = "issue",
+        /// It is done.
+        Done = "done",
+    }
     /// The effect of an access on memory.
     AccessKind {
         /// A load.

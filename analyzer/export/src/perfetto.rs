@@ -6,6 +6,7 @@
 //! | copies and fills | `GpuRenderStageEvent` of stages of their own |
 //! | ops and launch calls | `TrackEvent` slices, one track per thread |
 //! | blocks | `TrackEvent` slices, one track per slot of each multiprocessor |
+//! | phases of warps | `TrackEvent` slices, one track per warp of each block |
 //! | hardware counters | `GpuCounterEvent` at the launch's begin |
 //! | samples | `StackSample` at the launch's begin, with an inline call stack |
 
@@ -15,6 +16,7 @@ mod counters;
 mod kernels;
 mod names;
 mod slices;
+mod warps;
 
 use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
@@ -23,7 +25,7 @@ use crate::proto::MessageBuilder;
 use crate::round::whole;
 use crate::source::{ExportSource, FileFormat};
 use crate::stack::{CallFrame, LaunchStack};
-use crate::timeline::{CaptureTimeline, SharedCalls, TimelineBlock, TimelineCounter};
+use crate::timeline::{CaptureTimeline, SharedCalls, TimelineBlock, TimelineCounter, TimelinePhase};
 use names::InternedStrings;
 
 /// Perfetto.
@@ -33,6 +35,7 @@ pub(crate) const FORMAT: FileFormat = FileFormat {
         queries::CALLS,
         queries::COPIES,
         queries::BLOCKS,
+        queries::WARPS,
         queries::PROGRAM,
         queries::DEVICES,
         queries::LOSSES,
@@ -58,25 +61,33 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
     let measured: Vec<TimelineCounter> = source.read(queries::COUNTERS)?;
     let stacks: Vec<LaunchStack> = source.read(queries::LAUNCH_STACKS)?;
     let blocks: Vec<TimelineBlock> = source.read(queries::BLOCKS)?;
-    Ok(trace(&timeline, &measured, &stacks, &blocks).finish())
+    let phases: Vec<TimelinePhase> = source.read(queries::WARPS)?;
+    Ok(trace(&timeline, &measured, &stacks, (&blocks, &phases)).finish())
 }
 
 fn trace(
     timeline: &CaptureTimeline,
     measured: &[TimelineCounter],
     stacks: &[LaunchStack],
-    blocks: &[TimelineBlock],
+    (blocks, phases): (&[TimelineBlock], &[TimelinePhase]),
 ) -> MessageBuilder {
     let mut trace = MessageBuilder::default();
     let names = InternedStrings::from_timeline(timeline, measured);
     trace.push(1, &first(&names));
     trace.push(1, &clocks(timeline.begin_ns()));
-    trace.push(1, &facts(timeline, blocks::left_out(blocks)));
+    trace.push(
+        1,
+        &facts(
+            timeline,
+            [("blocks", blocks::left_out(blocks)), ("phases of warps", warps::left_out(phases))],
+        ),
+    );
     let calls = SharedCalls::from_timeline(timeline);
     let packets = slices::packets(timeline, &calls)
         .chain(kernels::packets(timeline, &names, &calls))
         .chain(copies::packets(timeline, &names, &calls))
         .chain(blocks::packets(blocks))
+        .chain(warps::packets(phases))
         .chain(counters::packets(timeline, measured, &names))
         .chain(samples(timeline, stacks));
     packets.for_each(|packet| trace.push(1, &packet));
@@ -112,11 +123,11 @@ fn clocks(begin_ns: u64) -> MessageBuilder {
 }
 
 /// Facts about the capture, as attributes of the trace.
-fn facts(timeline: &CaptureTimeline, left_out: u64) -> MessageBuilder {
+fn facts(timeline: &CaptureTimeline, left_out: [(&str, u64); 2]) -> MessageBuilder {
     let fact = |(name, text): (String, String)| MessageBuilder::default().text(1, &name).text(3, &text);
     let mut facts = timeline.facts();
-    if left_out > 0 {
-        facts.insert("blocks left out".to_owned(), left_out.to_string());
+    for (of, count) in left_out.into_iter().filter(|(_, count)| *count > 0) {
+        facts.insert(format!("{of} left out"), count.to_string());
     }
     packet().message(126, &MessageBuilder::default().messages(1, facts.into_iter().map(fact)))
 }

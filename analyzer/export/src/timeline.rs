@@ -129,6 +129,20 @@ rows! {
         pub(crate) blocks: i64,
     }
 
+    /// A phase of a warp inside of a launch.
+    pub(crate) struct TimelinePhase {
+        pub(crate) kernel_id: u64,
+        pub(crate) process_id: i64,
+        pub(crate) block: i64,
+        pub(crate) warp: i64,
+        pub(crate) phase: String,
+        pub(crate) pc: i64,
+        pub(crate) line: Option<String>,
+        pub(crate) begin_ns: i64,
+        pub(crate) duration_ns: i64,
+        pub(crate) phases: i64,
+    }
+
     /// Things that the capture lacks.
     pub(crate) struct TimelineLoss {
         pub(crate) kind: String,

@@ -135,6 +135,10 @@ pub(crate) struct VolumeOptions {
     /// kind
     #[arg(long)]
     pub blocks_timeline: bool,
+    /// Like `--blocks-timeline`, and record when warps of some blocks wait at barriers and mbarriers, copy and multiply, at
+    /// 50 cycles a moment
+    #[arg(long, conflicts_with = "blocks_timeline")]
+    pub warps_timeline: bool,
     /// Record only inside `stallmap.region(NAME)`
     #[arg(long, value_name = "NAME")]
     pub region: Option<String>,
@@ -200,7 +204,7 @@ pub(crate) struct MethodOptions {
     pub sampling: SamplingArg,
     /// Run the program once: sample continuously, measure times, and record Python stacks and ops in the same run. Memory
     /// accesses and tensors are not recorded, so stalls have lines but no tensors
-    #[arg(long, conflicts_with_all = ["only", "sampling", "replay", "blocks_timeline"])]
+    #[arg(long, conflicts_with_all = ["only", "sampling", "replay", "blocks_timeline", "warps_timeline"])]
     pub one_run: bool,
     /// Sample every 2^EXP cycles [default: by the run's length, 16 where continuous]
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]

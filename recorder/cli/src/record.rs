@@ -179,7 +179,8 @@ fn instruments(options: &RecordOptions) -> Vec<PassInstrument> {
         passes.retain(|pass| *pass != timeline);
     }
     let passes = passes.into_iter().filter(|&(side, _)| wanted(side)).map(|(_, instrument)| instrument);
-    passes.chain(options.volume.blocks_timeline.then_some(PassInstrument::Blocks)).collect()
+    let blocks = options.volume.blocks_timeline || options.volume.warps_timeline;
+    passes.chain(blocks.then_some(PassInstrument::Blocks)).collect()
 }
 
 fn config(options: &RecordOptions, folder: &folder::RecordingFolder) -> Config {
@@ -220,6 +221,7 @@ fn config(options: &RecordOptions, folder: &folder::RecordingFolder) -> Config {
             args::SamplingArg::Continuous => SamplingMethod::Continuous,
         },
         sampling_period_exponent: method.period,
+        marks_warps: volume.warps_timeline,
         python: !method.no_python,
         native_stacks: method.native_stacks,
         is_only_run: method.one_run || instruments(options) == [PassInstrument::Timeline],
@@ -263,6 +265,7 @@ fn described_options(options: &RecordOptions) -> Vec<RecordingOption> {
         ("accesses", Some(word(&volume.accesses))),
         ("blocks", number(volume.blocks)),
         ("blocks-timeline", volume.blocks_timeline.then(|| "true".to_owned())),
+        ("warps-timeline", volume.warps_timeline.then(|| "true".to_owned())),
         ("region", volume.region.clone()),
         ("paused", Some(volume.paused.to_string())),
         ("signals", volume.signals.then(|| "true".to_owned())),

@@ -57,6 +57,8 @@ pub struct Config {
     pub is_only_run: bool,
     /// True if `stallmap-record` waits for the file [`held::FILE_NAME`] and samples the program again when it comes.
     pub is_sampled_again: bool,
+    /// True where warps note moments, too: only of the instrument for blocks.
+    pub marks_warps: bool,
     /// True if the process replays launches of a capture. Only those that it announces are recorded, as runs of them.
     pub replays: bool,
 }
@@ -211,6 +213,7 @@ impl Default for Config {
             bundles: None,
             is_only_run: false,
             is_sampled_again: false,
+            marks_warps: false,
             replays: false,
         }
     }

@@ -23,7 +23,7 @@ use stallmap_schema::capture::segment::{FrameKind, FrameRef, SegmentFrame, Segme
 use stallmap_schema::id::RunId;
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::activity::GpuActivity;
-use stallmap_schema::tables::block::BlockTime;
+use stallmap_schema::tables::block::{BlockTime, WarpEvent};
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::compiled::{CompiledOrigin, TritonKernel};
 use stallmap_schema::tables::hlo::{HloInstruction, HloLaunch, HloModule, HloSource};
@@ -106,6 +106,7 @@ run_rows! {
     graph_node_numbers: GraphNodeNumber,
     activities: GpuActivity,
     block_times: BlockTime,
+    warp_events: WarpEvent,
     parameters: LaunchParameter,
     textures: TextureEvent,
     frames: PythonFrame,

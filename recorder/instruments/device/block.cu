@@ -16,8 +16,7 @@ static __device__ __forceinline__ u64 record() {
     return RECORDS + 32 * (blockIdx.x + (u64)gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z));
 }
 
-// One exit, behind all of it: a warp must not diverge before it enters the kernel.
-extern "C" __global__ void stallmap_block_enter() {
+static __device__ __forceinline__ void begin() {
     u32 thread = threadIdx.x | threadIdx.y | threadIdx.z;
     asm volatile("{\n"
                  ".reg .pred first;\n"
@@ -29,9 +28,35 @@ extern "C" __global__ void stallmap_block_enter() {
                  "mov.u32 processor, %%smid;\n"
                  "mov.b64 {low, high}, ns;\n"
                  "@first st.global.v4.u32 [%0], {low, high, clock, processor};\n"
-                 "mov.u32 clock, %%clock;\n"
                  "}" :: "l"(record()), "r"(thread) : "memory");
 }
+
+// One exit, behind all of it: a warp must not diverge before it enters the kernel. So all lanes store to shared memory, where
+// the compiler would let all but one exit. The copy is without that store.
+extern "C" __global__ void stallmap_block_enter() {
+    begin();
+    asm volatile("st.shared.u32 [%0], %0;" :: "r"(0) : "memory");
+}
+
+#ifdef EVENTS
+// The same where warps note moments: each gets a ring of events, which begin as 0. Blocks have rings that are read in equal steps,
+// so that about MARKED_WARPS warps do. Those of all others lie behind, where nobody reads.
+//
+// The store to shared memory says in which registers the address is.
+extern "C" __global__ void stallmap_warp_enter() {
+    begin();
+    u32 warps = (blockDim.x * blockDim.y * blockDim.z + 31) / 32;
+    u32 warp = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
+    u32 block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    u32 step = (gridDim.x * gridDim.y * gridDim.z * warps + MARKED_WARPS - 1) / MARKED_WARPS;
+    u32 slot = block / step;
+    u32 multiprocessor;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
+    u32 ring = slot * step == block ? slot * warps + warp : READ_RINGS + (multiprocessor * 8 + warp) % OTHER_RINGS;
+    u64 address = (u64)(EVENTS) + (u64)(RING_BYTES) * ring;
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" :: "r"(0), "r"((u32)address), "r"((u32)(address >> 32)) : "memory");
+}
+#endif
 
 extern "C" __global__ void stallmap_block_exit() {
     asm volatile("{\n"

@@ -1,6 +1,7 @@
 //! Order and time inside of launches: blocks.
 
-use crate::id::{KernelId, RunId};
+use crate::id::{KernelId, Pc, RunId};
+use crate::word::WarpMoment;
 
 crate::tables! {
     /// One block of one launch, with its measured begin and end. Recorded in a run of its own (`--blocks-timeline`).
@@ -20,5 +21,30 @@ crate::tables! {
         begin_ns: i64,
         /// End: its last warp is about to exit. The difference from `begin_ns` is finer than the clock.
         end_ns: i64,
+    }
+
+    /// One moment of one warp inside of a launch: about an instruction that waits, copies or multiplies, or a loop.
+    /// Recorded with `--warps-timeline`, for some blocks of a launch.
+    ///
+    /// The instrument takes some 50 cycles for each. A warp's last 1,024 moments are held, earlier ones are counted as lost.
+    WarpEvent "warp_event" key [] sort [kernel_id, block, warp, sequence] {
+        /// The run that measured it.
+        run_id: RunId => "run"."run_id",
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// Linear block index, as in `block_time`.
+        block: u64,
+        /// Index of the warp in its block.
+        warp: u16,
+        /// Its moments before this one.
+        sequence: u32,
+        /// The instruction, bytes from the start of the launched kernel.
+        pc: Pc,
+        /// The moment: the instruction is about to be issued, or it is done.
+        moment: WarpMoment,
+        /// Cycles of the multiprocessor since the block's begin.
+        cycles: u64,
+        /// The moment, by the clock of `block_time`. Nanoseconds since the Unix epoch.
+        time_ns: i64,
     }
 }

@@ -57,6 +57,7 @@ fn a_screen_is_24_lines_of_80_columns() {
             "redirect_families",
             "tile_order",
             "block_truth",
+            "phase_truth",
             "/pairs/",
         ]
         .iter()

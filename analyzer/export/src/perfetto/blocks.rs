@@ -9,7 +9,7 @@ use crate::round::unsigned;
 use crate::timeline::TimelineBlock;
 
 /// The number of the track that holds those of all multiprocessors, above all tracks of threads.
-const PARENT: u64 = 1 << 62;
+const PARENT: u64 = 1 << 61;
 
 /// The slots of a multiprocessor: the end of the last block of each, and its track.
 #[derive(Default)]
@@ -65,7 +65,7 @@ pub(super) fn left_out(blocks: &[TimelineBlock]) -> u64 {
     all.saturating_sub(blocks.len() as u64)
 }
 
-fn described(track: u64, name: &str, parent: Option<u64>) -> MessageBuilder {
+pub(super) fn described(track: u64, name: &str, parent: Option<u64>) -> MessageBuilder {
     let place = MessageBuilder::default().uint(1, track).text(2, name);
     packet().message(60, &place.with(parent, |place, parent| place.uint(5, parent)))
 }

@@ -81,7 +81,7 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","exclude":null,"collectives":false,"skip":1,"every":2,"count":3,"region":null,"paused":false,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":4,"accesses":"auto","spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling":"serialized","sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true,"native_stacks":false,"bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","exclude":null,"collectives":false,"skip":1,"every":2,"count":3,"region":null,"paused":false,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":4,"accesses":"auto","spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling":"serialized","sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true,"native_stacks":false,"bundles":null,"is_only_run":false,"is_sampled_again":false,"marks_warps":false,"replays":false}
     [FOLDER]/a.stallmap.partial/python/hook
     --- stderr
     stallmap-record: warning: nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise
@@ -93,7 +93,7 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"exclude":null,"collectives":false,"skip":0,"every":1,"count":null,"region":"step","paused":true,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":null,"accesses":"auto","spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling":"serialized","sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false,"native_stacks":false,"bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"exclude":null,"collectives":false,"skip":0,"every":1,"count":null,"region":"step","paused":true,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":null,"accesses":"auto","spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling":"serialized","sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false,"native_stacks":false,"bundles":null,"is_only_run":false,"is_sampled_again":false,"marks_warps":false,"replays":false}
 
     --- stderr
     stallmap-record: warning: nothing was recorded and no capture is written: the program did not start CUDA, unless a message above says otherwise
@@ -109,19 +109,21 @@ fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
         shown.lines().filter(is_said).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_snapshot!(bundles(&["--replay"]).join("\n"), @r#"
-    "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296,"records_after":false},"is_only_run":false,"is_sampled_again":false,"replays":false}
-    "bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
-    "bundles":null,"is_only_run":false,"is_sampled_again":true,"replays":false}
+    "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296,"records_after":false},"is_only_run":false,"is_sampled_again":false,"marks_warps":false,"replays":false}
+    "bundles":null,"is_only_run":false,"is_sampled_again":false,"marks_warps":false,"replays":false}
+    "bundles":null,"is_only_run":false,"is_sampled_again":true,"marks_warps":false,"replays":false}
     "#);
-    let alone = ["\"bundles\":null,\"is_only_run\":true,\"is_sampled_again\":false,\"replays\":false}"];
+    let alone = [
+        "\"bundles\":null,\"is_only_run\":true,\"is_sampled_again\":false,\"marks_warps\":false,\"replays\":false}",
+    ];
     assert_eq!(bundles(&["--one-run"]), alone);
     assert_eq!(bundles(&["--only", "timeline"]), alone);
     let options =
         ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T", "--replay-values"];
     assert_snapshot!(bundles(&options).join("\n"), @r#"
-    "bundles":null,"is_only_run":false,"is_sampled_again":false,"replays":false}
-    "bundles":null,"is_only_run":false,"is_sampled_again":true,"replays":false}
-    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776,"records_after":true},"is_only_run":false,"is_sampled_again":false,"replays":false}
+    "bundles":null,"is_only_run":false,"is_sampled_again":false,"marks_warps":false,"replays":false}
+    "bundles":null,"is_only_run":false,"is_sampled_again":true,"marks_warps":false,"replays":false}
+    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776,"records_after":true},"is_only_run":false,"is_sampled_again":false,"marks_warps":false,"replays":false}
     "#);
 }
 

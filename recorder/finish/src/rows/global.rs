@@ -109,7 +109,7 @@ impl RunRows {
     pub(crate) fn globalize(&mut self, run_id: RunId, bases: &IdBases) {
         self.visit_ids(&mut |space, id| *id = bases.global(space, *id));
         name! { self, run_id,
-            run options devices launches launch_runs graph_launches activities block_times states ops storages tensors allocations
+            run options devices launches launch_runs graph_launches activities block_times warp_events states ops storages tensors allocations
             copies fills bundles losses hlo_modules
         }
     }
@@ -121,6 +121,7 @@ impl RunRows {
             graph_launches: [op_id];
             activities: [kernel_id];
             block_times: [kernel_id];
+            warp_events: [kernel_id];
             parameters: [kernel_id];
             ops: [op_id, parent_op_id, forward_op_id];
             op_ends: [op_id];

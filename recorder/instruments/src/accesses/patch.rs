@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr::null;
 
+use crate::accesses::timing::events::{MARKED_WARPS, OTHER_RINGS, READ_RINGS, RING_BYTES};
 use stallmap_sys::locate;
 use stallmap_sys::nvrtc::Nvrtc;
 
@@ -22,6 +23,8 @@ pub enum PatchSource {
     Blocks {
         /// Address of the first block's record.
         records: u64,
+        /// Address of the first warp's ring of events, where warps note moments.
+        events: Option<u64>,
     },
 }
 
@@ -40,9 +43,7 @@ impl PatchSource {
                 "--ptxas-options=--compile-as-tools-patch".to_owned(),
                 "-DSTALLMAP_KEEP=__attribute__((used))".to_owned(),
             ],
-            Self::Blocks { records } => {
-                vec![format!("--maxrregcount={REGISTERS}"), format!("-DRECORDS={records}ull")]
-            }
+            Self::Blocks { records, events } => block_options("--maxrregcount", records, events),
         }
     }
 
@@ -54,15 +55,29 @@ impl PatchSource {
                     .map(str::to_owned)
                     .into()
             }
-            Self::Blocks { records } => {
-                vec![format!("-maxrregcount={REGISTERS}"), format!("-DRECORDS={records}ull")]
-            }
+            Self::Blocks { records, events } => block_options("-maxrregcount", records, events),
         }
     }
 }
 
 /// Limit of registers that code for blocks uses.
 const REGISTERS: u32 = 24;
+
+/// Options for code of blocks. `limit` is the compiler's option for a limit of registers.
+fn block_options(limit: &str, records: u64, events: Option<u64>) -> Vec<String> {
+    let mut options = vec![format!("{limit}={REGISTERS}"), format!("-DRECORDS={records}ull")];
+    let sizes = [
+        ("RING_BYTES", RING_BYTES),
+        ("MARKED_WARPS", MARKED_WARPS),
+        ("READ_RINGS", READ_RINGS),
+        ("OTHER_RINGS", OTHER_RINGS),
+    ];
+    if let Some(events) = events {
+        options.push(format!("-DEVENTS={events}ull"));
+        options.extend(sizes.map(|(name, size)| format!("-D{name}={size}u")));
+    }
+    options
+}
 
 /// The compiled patches for compute capability `major.minor`. The error lists the attempts.
 pub fn compile(source: PatchSource, major: i32, minor: i32) -> Result<Vec<u8>, String> {
@@ -168,11 +183,9 @@ mod tests {
             "stallmap_async",
             "stallmap_async_shared",
         ];
-        let blocks = ["stallmap_block_enter", "stallmap_block_exit"];
-        let records = 0x7f00_1234_5600;
-        for (source, expected) in
-            [(PatchSource::Accesses, &accesses[..]), (PatchSource::Blocks { records }, &blocks)]
-        {
+        let blocks = ["stallmap_block_enter", "stallmap_warp_enter", "stallmap_block_exit"];
+        let timed = PatchSource::Blocks { records: 0x7f00_1234_5600, events: Some(0x7f01_0000_0000) };
+        for (source, expected) in [(PatchSource::Accesses, &accesses[..]), (timed, &blocks)] {
             match compile(source, 9, 0) {
                 Ok(cubin) => {
                     let elf = goblin::elf::Elf::parse(&cubin).unwrap();

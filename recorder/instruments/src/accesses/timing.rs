@@ -5,6 +5,7 @@
 //! ended. The launch path waits for no kernel. The code is `device/block.cu`, its way into a kernel [`stallmap_sass::splice`].
 #![expect(unsafe_code, reason = "calls of the driver, and memory shared with the GPU")]
 
+pub(crate) mod events;
 mod layout;
 mod spans;
 
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stallmap_sass::splice::{SplicedCode, spliced};
+use stallmap_sass::splice::{SplicedCode, WarpMarker, spliced};
 use stallmap_schema::word::LossKind;
 use stallmap_session::session;
 use stallmap_sys::cuda::{ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES, ATTRIBUTE_SHARED_CARVEOUT, DriverHandle};
@@ -23,12 +24,19 @@ use stallmap_sys::replayer::{ATTRIBUTE_NON_PORTABLE_CLUSTER, Driver, HOST_PORTAB
 use stallmap_sys::sanitizer::Sanitizer;
 
 use crate::accesses::patch::{self, PatchSource};
-use layout::RECORD_BYTES;
+use events::MarkedWarps;
+use layout::{LaunchClock, RECORD_BYTES};
 use spans::SpanQueue;
 
 /// The kernels of `device/block.cu`.
 const ENTER: &str = "stallmap_block_enter";
 const EXIT: &str = "stallmap_block_exit";
+/// The kernel for the begin where warps note moments.
+const WARP_ENTER: &str = "stallmap_warp_enter";
+/// Threads of a warp.
+const WARP_THREADS: u64 = 32;
+/// Registers that a block may have.
+const MAX_BLOCK_REGISTERS: u64 = 1 << 16;
 /// Limit of blocks of a launch.
 pub const MAX_BLOCKS: u64 = 1 << 20;
 /// Limit of streams whose launches are timed.
@@ -49,6 +57,8 @@ pub struct BlockTimer {
     driver: Driver,
     /// The GPU's compute capability.
     capability: (i32, i32),
+    /// True if warps note moments.
+    marks_warps: bool,
     streams: Mutex<BTreeMap<usize, Arc<StreamTimer>>>,
     /// Pinned memory for records.
     pool: *mut u8,
@@ -71,6 +81,8 @@ type KernelCopies = BTreeMap<(usize, usize), Result<Arc<KernelCopy>, &'static st
 struct StreamTimer {
     /// Device memory for the records of the largest launch.
     records: u64,
+    /// Device memory for the rings of warps, where they note moments.
+    events: Option<u64>,
     /// Code that writes there.
     code: SplicedCode,
     /// Copies of kernels, by module and function.
@@ -83,6 +95,10 @@ struct StreamTimer {
 struct KernelCopy {
     module: DriverHandle,
     function: DriverHandle,
+    /// The moments that its warps note.
+    markers: Arc<[WarpMarker]>,
+    /// General registers of a thread.
+    registers: u32,
     /// Dynamic shared memory that its launches may ask for.
     shared_bytes: AtomicI32,
 }
@@ -110,12 +126,23 @@ pub struct OriginalKernel<'a> {
     pub cubin: &'a [u8],
 }
 
+/// The size of a launch.
+#[derive(Clone, Copy, Debug)]
+pub struct TimedLaunchSize {
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Threads of a block.
+    pub threads: u64,
+}
+
 /// A launch call whose kernel is replaced.
 pub struct TimedCall {
     stream: DriverHandle,
     timer: Arc<StreamTimer>,
     copy: Arc<KernelCopy>,
     blocks: u64,
+    /// Warps whose events are read.
+    warps: Option<MarkedWarps>,
 }
 
 impl TimedCall {
@@ -131,10 +158,25 @@ impl TimedCall {
 
     /// The launch begins and is recorded: its memory is zeroed. `stream` is the API's handle of its stream.
     pub fn begin(&self, api: &Sanitizer, stream: DriverHandle) -> Result<(), &'static str> {
-        let records = std::ptr::with_exposed_provenance_mut(size(self.timer.records));
-        // SAFETY: the memory has room for all blocks. Earlier launches that write it are before in the stream.
-        let code = unsafe { (api.set)(records, 0, size(self.blocks * RECORD_BYTES), stream) };
-        if code == 0 { Ok(()) } else { Err("its memory could not be zeroed") }
+        let zero = |address: u64, bytes: u64| {
+            let start = std::ptr::with_exposed_provenance_mut(size(address));
+            // SAFETY: the memory has room for all blocks. Earlier launches that write it are before in the stream.
+            let code = unsafe { (api.set)(start, 0, size(bytes), stream) };
+            if code == 0 { Ok(()) } else { Err("its memory could not be zeroed") }
+        };
+        zero(self.timer.records, self.blocks * RECORD_BYTES)?;
+        match self.timer.events.zip(self.warps) {
+            Some((events, warps)) => zero(events, warps.bytes()),
+            None => Ok(()),
+        }
+    }
+
+    fn record_bytes(&self) -> u64 {
+        self.blocks * RECORD_BYTES
+    }
+
+    fn event_bytes(&self) -> u64 {
+        self.warps.map_or(0, MarkedWarps::bytes)
     }
 }
 
@@ -145,10 +187,13 @@ impl Drop for TimedCall {
 }
 
 /// A launch whose blocks are timed, and whose times were not read yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct TimedLaunch {
     ordinal: u64,
-    bytes: u64,
+    record_bytes: u64,
+    event_bytes: u64,
+    warps: Option<MarkedWarps>,
+    markers: Arc<[WarpMarker]>,
     /// Begin of its span in the pool.
     span: u64,
     /// Its word in `ended`.
@@ -157,7 +202,7 @@ pub struct TimedLaunch {
 
 impl BlockTimer {
     /// Allocates pinned memory. The context is the thread's.
-    pub fn new(capability: (i32, i32)) -> Result<Self, String> {
+    pub fn new(capability: (i32, i32), marks_warps: bool) -> Result<Self, String> {
         let (driver, _path) = Driver::load(&["libcuda.so.1".into()]).map_err(|error| error.to_string())?;
         let pinned = |bytes: usize| {
             let mut pointer = null_mut();
@@ -179,6 +224,7 @@ impl BlockTimer {
         Ok(Self {
             driver,
             capability,
+            marks_warps,
             streams: Mutex::default(),
             pool,
             ended: ended.cast_const(),
@@ -195,17 +241,24 @@ impl BlockTimer {
         &self,
         kernel: &OriginalKernel<'_>,
         stream: DriverHandle,
-        blocks: u64,
+        launch: TimedLaunchSize,
     ) -> Result<TimedCall, &'static str> {
+        let TimedLaunchSize { blocks, threads } = launch;
         if blocks > MAX_BLOCKS {
             return Err("it has too many blocks");
         }
         let timer = self.stream(stream)?;
         let copy = timer.copy(&self.driver, kernel)?;
+        if threads.next_multiple_of(WARP_THREADS) * u64::from(copy.registers.next_multiple_of(8))
+            > MAX_BLOCK_REGISTERS
+        {
+            return Err("its blocks leave no registers free");
+        }
         if timer.is_busy.swap(true, Ordering::AcqRel) {
             return Err("another thread launches on its stream");
         }
-        let call = TimedCall { stream, timer, copy, blocks };
+        let warps = self.marks_warps.then(|| MarkedWarps::new(blocks, threads.div_ceil(WARP_THREADS)));
+        let call = TimedCall { stream, timer, copy, blocks, warps };
         call.copy.allow(&self.driver, kernel.function);
         Ok(call)
     }
@@ -224,13 +277,13 @@ impl BlockTimer {
         if unsafe { (self.driver.alloc)(&raw mut records, size(MAX_BLOCKS * RECORD_BYTES)) } != 0 {
             return Err("no memory for times of blocks");
         }
-        let (major, minor) = self.capability;
-        let compiled = patch::compile(PatchSource::Blocks { records }, major, minor);
-        let code = compiled.and_then(|cubin| SplicedCode::read(&cubin, ENTER, EXIT)).map_err(|error| {
+        let events = self.marks_warps.then(|| self.rings()).transpose()?;
+        let code = self.code(records, events).map_err(|error| {
             session::lose(LossKind::Source, "code for times of blocks could not be compiled", 1, Some(error));
             "code for times of blocks could not be compiled"
         })?;
-        let timer = StreamTimer { records, code, copies: Mutex::default(), is_busy: AtomicBool::new(false) };
+        let timer =
+            StreamTimer { records, events, code, copies: Mutex::default(), is_busy: AtomicBool::new(false) };
         #[expect(
             clippy::arc_with_non_send_sync,
             reason = "the timer of all streams, which holds it, is for all threads"
@@ -238,6 +291,27 @@ impl BlockTimer {
         let timer = Arc::new(timer);
         streams.insert(stream.key(), Arc::clone(&timer));
         Ok(timer)
+    }
+
+    /// Device memory for rings of events.
+    fn rings(&self) -> Result<u64, &'static str> {
+        let mut memory = 0;
+        // SAFETY: `memory` outlives the call. The context is the thread's.
+        let code =
+            unsafe { (self.driver.alloc)(&raw mut memory, size(events::MEMORY_BYTES + events::RING_BYTES)) };
+        let aligned = memory.next_multiple_of(events::RING_BYTES);
+        if code == 0 { Ok(aligned) } else { Err("no memory for events of warps") }
+    }
+
+    /// Code that writes to these addresses.
+    fn code(&self, records: u64, events: Option<u64>) -> Result<SplicedCode, String> {
+        let (major, minor) = self.capability;
+        let cubin = patch::compile(PatchSource::Blocks { records, events }, major, minor)?;
+        match events {
+            Some(_) => SplicedCode::read(&cubin, WARP_ENTER, EXIT)?
+                .with_rings(u32::try_from(events::RING_BYTES).unwrap_or(u32::MAX)),
+            None => SplicedCode::read(&cubin, ENTER, EXIT),
+        }
     }
 
     /// A module is unloaded: another one may have its handle later.
@@ -250,16 +324,26 @@ impl BlockTimer {
 
     /// Room for the times of a launch.
     pub fn reserve(&self, ordinal: u64, call: &TimedCall) -> Result<TimedLaunch, &'static str> {
-        let bytes = call.blocks * RECORD_BYTES;
+        let (record_bytes, event_bytes) = (call.record_bytes(), call.event_bytes());
         let mut queue = self.lock();
         loop {
             if queue.has_ended {
                 return Err("the recording has ended");
             }
             if let Some(word) = queue.free.pop() {
-                if let Some(span) = queue.spans.take(bytes) {
+                if let Some(span) = queue.spans.take(record_bytes + event_bytes) {
                     self.word(word).store(0, Ordering::Release);
-                    return Ok(TimedLaunch { ordinal, bytes, span: span.start, word });
+                    let (warps, markers) = (call.warps, Arc::clone(&call.copy.markers));
+                    let span = span.start;
+                    return Ok(TimedLaunch {
+                        ordinal,
+                        record_bytes,
+                        event_bytes,
+                        warps,
+                        markers,
+                        span,
+                        word,
+                    });
                 }
                 queue.free.push(word);
             }
@@ -275,10 +359,14 @@ impl BlockTimer {
     pub fn submit(&self, call: &TimedCall, launch: TimedLaunch) -> Result<(), String> {
         let target: *mut c_void = self.pool.wrapping_add(size(launch.span)).cast();
         let word: *const AtomicU32 = self.word(launch.word);
-        let bytes = size(launch.bytes);
-        // SAFETY: the span has room for the records, and nothing reads it until the word is set.
+        // SAFETY: the span has room for the records and events, and nothing reads it until the word is set.
         let code = unsafe {
-            let copied = (self.driver.copy_to_host_async)(target, call.timer.records, bytes, call.stream);
+            let copy = self.driver.copy_to_host_async;
+            let mut copied = copy(target, call.timer.records, size(launch.record_bytes), call.stream);
+            if let (Some(events), 0) = (call.timer.events, copied) {
+                let behind = target.cast::<u8>().wrapping_add(size(launch.record_bytes)).cast();
+                copied = copy(behind, events, size(launch.event_bytes), call.stream);
+            }
             let word = word.expose_provenance() as u64;
             if copied == 0 {
                 (self.driver.fill)(word, 1, size_of::<AtomicU32>(), call.stream)
@@ -308,10 +396,18 @@ impl BlockTimer {
         while let Some(launch) = self.next_ended() {
             let start = self.pool.wrapping_add(size(launch.span)).cast_const();
             // SAFETY: the span holds that many bytes, which the GPU has written before the launch's word.
-            let bytes = unsafe { std::slice::from_raw_parts(start, size(launch.bytes)) };
-            let (rows, lost) = layout::block_times(launch.ordinal, bytes);
+            let bytes =
+                unsafe { std::slice::from_raw_parts(start, size(launch.record_bytes + launch.event_bytes)) };
+            let (records, events) = bytes.split_at(size(launch.record_bytes));
+            let clock = LaunchClock::from_bytes(records);
+            let (rows, lost) = clock.block_times(launch.ordinal);
             session::emit_all(rows);
             session::lose(LossKind::Activity, "block without a begin or an end", lost, None);
+            if let Some(warps) = launch.warps {
+                let (rows, lost) = warps.events(launch.ordinal, events, &launch.markers, &clock);
+                session::emit_all(rows);
+                session::lose(LossKind::Activity, "earlier events of a warp than its ring holds", lost, None);
+            }
             self.settle(&launch);
         }
     }
@@ -372,18 +468,22 @@ impl StreamTimer {
 impl KernelCopy {
     fn load(driver: &Driver, kernel: &OriginalKernel<'_>, own: &SplicedCode) -> Result<Self, &'static str> {
         const REFUSED: &str = "the driver refuses its copy";
-        let cubin = spliced(kernel.cubin, kernel.name, own)?;
+        let spliced = spliced(kernel.cubin, kernel.name, own)?;
+        let unmarked = u64::from(spliced.unmarked);
+        session::lose(LossKind::Activity, "moment of warps without free registers", unmarked, None);
         let name = CString::new(kernel.name).map_err(|_| REFUSED)?;
         let (mut module, mut function) = (DriverHandle::NULL, DriverHandle::NULL);
         // SAFETY: the cubin is whole, and the outputs outlive the calls. The context is the thread's.
         let code = unsafe {
-            let loaded = (driver.load_module)(&raw mut module, cubin.as_ptr().cast());
+            let loaded = (driver.load_module)(&raw mut module, spliced.cubin.as_ptr().cast());
             if loaded == 0 { (driver.function)(&raw mut function, module, name.as_ptr()) } else { loaded }
         };
         if code != 0 {
             return Err(REFUSED);
         }
-        let copy = Self { module, function, shared_bytes: AtomicI32::new(0) };
+        let markers = spliced.markers.into();
+        let registers = spliced.registers;
+        let copy = Self { module, function, markers, registers, shared_bytes: AtomicI32::new(0) };
         if let Some(carveout) = attribute(kernel.function, ATTRIBUTE_SHARED_CARVEOUT) {
             copy.set(driver, ATTRIBUTE_SHARED_CARVEOUT, carveout);
         }

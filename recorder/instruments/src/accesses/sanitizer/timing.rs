@@ -18,7 +18,7 @@ use stallmap_session::slot::ThreadSlot;
 use stallmap_sys::cuda::DriverHandle;
 
 use super::{AccessInstrument, HandleKey, INSTRUMENT, own};
-use crate::accesses::timing::{BlockTimer, OriginalKernel, TimedCall, TimedLaunch};
+use crate::accesses::timing::{BlockTimer, OriginalKernel, TimedCall, TimedLaunch, TimedLaunchSize};
 
 /// Time between two looks at launches that may have ended.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -84,10 +84,12 @@ impl AccessInstrument {
         if !code.variables.is_empty() {
             return Err("its module has variables, which a copy would not share");
         }
-        let blocks = launch.shape[..3].iter().map(|&size| u64::from(size)).product();
+        let product = |sizes: &[u32]| sizes.iter().map(|&size| u64::from(size)).product();
+        let (grid, block) = launch.shape.split_at(3);
+        let size = TimedLaunchSize { blocks: product(grid), threads: product(&block[..3]) };
         let kernel = OriginalKernel { module, function, name: &name, cubin: &cubin };
         let stream = graphs::stream_of_call(id, launch.stream);
-        let called = own(|| graphs::relaxed(|| timer.replace(&kernel, stream, blocks)))?;
+        let called = own(|| graphs::relaxed(|| timer.replace(&kernel, stream, size)))?;
         self.know_copy(called.module(), code);
         Ok((timer, called))
     }
@@ -99,7 +101,8 @@ impl AccessInstrument {
             return known.clone();
         }
         let described = device::current().and_then(device::describe)?;
-        let timer = BlockTimer::new((described.compute_major, described.compute_minor));
+        let timer =
+            BlockTimer::new((described.compute_major, described.compute_minor), self.config.marks_warps);
         let lose = |error: String| {
             session::lose(LossKind::Source, "blocks of a context cannot be timed", 1, Some(error));
         };

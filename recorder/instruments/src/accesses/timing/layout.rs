@@ -48,33 +48,80 @@ fn low_bits(number: u64) -> u32 {
     u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-/// Rows of a launch's blocks, from the bytes that the GPU wrote, and the number of blocks without times.
+/// Clocks of a launch's blocks.
 ///
 /// Ends come from the multiprocessors' clock, which is finer than the GPU's. Its frequency is that of all blocks together.
-pub(super) fn block_times(ordinal: u64, bytes: &[u8]) -> (Vec<BlockTime>, u64) {
-    let records = || bytes.as_chunks().0.iter().map(BlockRecord::of_bytes);
-    let passed = records().filter_map(BlockRecord::passed).filter(|(ns, _)| *ns < LONG_NS);
-    let (ns, cycles) = passed.fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    let mut lost = 0;
-    let rows = (0..).zip(records()).filter_map(|(block, record)| {
-        let Some((block_ns, block_cycles)) = record.passed() else {
-            lost += 1;
-            return None;
-        };
-        let by_clock = u128::from(block_cycles) * u128::from(ns) / u128::from(cycles.max(1));
-        let by_clock = u64::try_from(by_clock).unwrap_or(block_ns);
-        let duration = if block_ns < LONG_NS { by_clock } else { block_ns };
-        Some(BlockTime {
-            run_id: RunId(0),
-            kernel_id: KernelId(ordinal),
-            block,
-            multiprocessor: record.multiprocessor,
-            begin_ns: record.begin_ns.cast_signed(),
-            end_ns: (record.begin_ns + duration).cast_signed(),
-        })
-    });
-    let rows = rows.collect();
-    (rows, lost)
+pub(super) struct LaunchClock {
+    blocks: Vec<BlockRecord>,
+    /// Nanoseconds and cycles of all blocks together.
+    ns: u64,
+    cycles: u64,
+}
+
+/// The clock of one block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockClock {
+    pub(super) begin_clock: u32,
+    begin_ns: u64,
+    ns: u64,
+    cycles: u64,
+}
+
+impl BlockClock {
+    /// The time so many cycles after the block's begin.
+    pub(super) fn at(self, cycles: u64) -> i64 {
+        let passed = u128::from(cycles) * u128::from(self.ns) / u128::from(self.cycles.max(1));
+        (self.begin_ns + u64::try_from(passed).unwrap_or(0)).cast_signed()
+    }
+}
+
+impl LaunchClock {
+    /// Reads the bytes that the GPU wrote.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        let blocks: Vec<BlockRecord> = bytes.as_chunks().0.iter().map(BlockRecord::of_bytes).collect();
+        let passed = blocks.iter().filter_map(|block| block.passed()).filter(|(ns, _)| *ns < LONG_NS);
+        let (ns, cycles) = passed.fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        Self { blocks, ns, cycles }
+    }
+
+    /// The clock of a block that has begun.
+    pub(super) fn for_block(&self, block: u64) -> Option<BlockClock> {
+        let record = self.blocks.get(usize::try_from(block).ok()?)?;
+        let Self { ns, cycles, .. } = *self;
+        let BlockRecord { begin_ns, begin_clock, .. } = *record;
+        (begin_ns != 0).then_some(BlockClock { begin_clock, begin_ns, ns, cycles })
+    }
+
+    /// Rows of the blocks, and the number of blocks without times.
+    pub(super) fn block_times(&self, ordinal: u64) -> (Vec<BlockTime>, u64) {
+        let mut lost = 0;
+        let rows = (0..).zip(&self.blocks).filter_map(|(block, record)| {
+            let Some(((block_ns, block_cycles), clock)) = record.passed().zip(self.for_block(block)) else {
+                lost += 1;
+                return None;
+            };
+            let by_clock = self.cycles > 0 && block_ns < LONG_NS;
+            let end = (record.begin_ns + block_ns).cast_signed();
+            Some(BlockTime {
+                run_id: RunId(0),
+                kernel_id: KernelId(ordinal),
+                block,
+                multiprocessor: record.multiprocessor,
+                begin_ns: record.begin_ns.cast_signed(),
+                end_ns: if by_clock { clock.at(block_cycles) } else { end },
+            })
+        });
+        let rows = rows.collect();
+        (rows, lost)
+    }
+
+    /// The clock of a launch with one block that has begun: `frequency` is nanoseconds and cycles.
+    #[cfg(test)]
+    pub(super) fn for_test(block: usize, begin_ns: u64, begin_clock: u32, frequency: (u64, u64)) -> Self {
+        let mut blocks = vec![BlockRecord::default(); block + 1];
+        blocks[block] = BlockRecord { begin_ns, begin_clock, ..BlockRecord::default() };
+        Self { blocks, ns: frequency.0, cycles: frequency.1 }
+    }
 }
 
 #[cfg(test)]
@@ -101,12 +148,12 @@ mod tests {
             record(0, (0, 0), 0),
             record(begin, (5, 9), 0),
         ];
-        let (rows, lost) = block_times(3, &blocks[..3].concat());
+        let (rows, lost) = LaunchClock::from_bytes(&blocks[..3].concat()).block_times(3);
         let times: Vec<_> =
             rows.iter().map(|row| (row.block, row.end_ns - row.begin_ns, row.multiprocessor)).collect();
         assert_eq!(times, [(0, 999, 7), (1, 1_048, 7)]);
         assert_eq!((rows[1].begin_ns, rows[0].kernel_id, lost), (begin.cast_signed() + 64, KernelId(3), 1));
-        assert_eq!(block_times(0, &[]).0, []);
+        assert_eq!(LaunchClock::from_bytes(&[]).block_times(0).0, []);
     }
 
     #[test]
@@ -114,7 +161,7 @@ mod tests {
         let begin = 64_000_000_000;
         let seconds = record(begin, (0, 10_000), begin + 3_200_000_000);
         let fine = record(begin, (0, 2_000_000), begin + 1_000_000);
-        let (rows, _) = block_times(0, &[fine, seconds].concat());
+        let (rows, _) = LaunchClock::from_bytes(&[fine, seconds].concat()).block_times(0);
         assert_eq!(rows[1].end_ns - rows[1].begin_ns, 3_200_000_000);
     }
 }
